@@ -48,6 +48,7 @@ Classification classify(const Sources& sources, const Judged& judged) {
     found.wrong.push_back(fmt::format("{}:{}: {}", each.file, each.line, each.text));
   if (!found.wrong.empty()) return found;
   apply_directives(found.program, directives);
+  found.program.settle_constants();
   Solver solver(found.program);
   for (const auto& [key, method] : found.program.methods)
     found.methods.push_back({method, solver.judge(method, judged.reasons_max)});

@@ -12,6 +12,7 @@
 #include <set>
 #include <utility>
 
+#include "constants.hpp"
 #include "keys.hpp"
 #include "lower.hpp"
 
@@ -49,6 +50,17 @@ class Finder : public RecursiveASTVisitor<Finder> {
       unit_.require(function);
       if (judged_.all_functions && !isa<CXXMethodDecl>(function)) add_function(function);
     }
+    return true;
+  }
+
+  bool VisitVarDecl(VarDecl* variable) {
+    // Of a unit that only declares it.
+    if (variable->hasGlobalStorage() && variable->isExternallyVisible() &&
+        !variable->getDeclContext()->isDependentContext() &&
+        !variable->getType()->isDependentType() &&
+        variable->isThisDeclarationADefinition() != VarDecl::DeclarationOnly &&
+        is_constant(variable, unit_.context()))
+      constant_of(unit_, variable);
     return true;
   }
 

@@ -45,7 +45,7 @@ Id Program::outside(const Outside& outside) {
 
 Id Program::constant(const std::string& key) {
   const Id id = id_in(constant_ids_, key, constants.size());
-  if (id == constants.size()) constants.push_back({key, {}});
+  if (id == constants.size()) constants.push_back({.key = key});
   return id;
 }
 
@@ -79,6 +79,9 @@ void Program::join(Program&& unit) {
   for (std::size_t i = 0; i < unit.constants.size(); ++i) {
     for (Target& target : unit.constants[i].content) move_target(target);
     Constant& mine = constants[constant_of[i]];
+    if (mine.otherwise == kNone && unit.constants[i].otherwise != kNone)
+      mine.otherwise = outside_of[unit.constants[i].otherwise];
+    mine.is_defined |= unit.constants[i].is_defined;
     if (mine.content.empty()) mine.content = std::move(unit.constants[i].content);
   }
   for (auto& [key, bodies] : unit.functions) {
@@ -104,6 +107,20 @@ void Program::join(Program&& unit) {
       at->second.said_at = method.said_at;
     }
   }
+}
+
+void Program::settle_constants() {
+  const auto settle = [&](Target& target) {
+    if (target.kind != Target::kConstant) return;
+    const Constant& constant = constants[target.index];
+    if (!constant.is_defined && constant.otherwise != kNone)
+      target = {Target::kOutside, constant.otherwise};
+  };
+  for (Constant& each : constants) std::ranges::for_each(each.content, settle);
+  for (auto& [key, bodies] : functions)
+    for (Function& body : bodies)
+      for (Fact& fact : body.facts)
+        if (fact.what == Fact::kAddress) settle(fact.target);
 }
 
 const char* name_of(Kind kind) {

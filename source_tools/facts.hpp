@@ -63,6 +63,7 @@ struct Target {
     kLocal,
     kParameter,  ///< what a parameter leads to; 0 is `this` in methods
     kReach,      ///< what pointers there lead to, and theirs: parameter << kDepthBits | depth
+    kCaptured,   ///< the same of a closure, through what it has by reference: variables alone
     kPoroot,     ///< the memory of the object of a POBase class that is there, as with kReach
     kConstant,
     kFunction,
@@ -87,13 +88,18 @@ struct Target {
     if (depth == 0) return {kParameter, parameter};
     return {kReach, parameter << kDepthBits | (depth < kDepthMax ? depth : kDepthMax)};
   }
+  static Target captured_behind(Id parameter, unsigned depth) {
+    return {kCaptured, parameter << kDepthBits | (depth < kDepthMax ? depth : kDepthMax)};
+  }
   static Target poroot_behind(Id parameter, unsigned depth) {
     return {kPoroot, parameter << kDepthBits | (depth < kDepthMax ? depth : kDepthMax)};
   }
   Id parameter() const { return kind == kParameter ? index : index >> kDepthBits; }
   unsigned depth() const { return kind == kParameter ? 0 : index & ((1u << kDepthBits) - 1); }
   /// Known only when it is known what the function is called with.
-  bool is_symbolic() const { return kind == kParameter || kind == kReach || kind == kPoroot; }
+  bool is_symbolic() const {
+    return kind == kParameter || kind == kReach || kind == kCaptured || kind == kPoroot;
+  }
 };
 
 struct Fact {
@@ -142,8 +148,9 @@ struct Function {
   std::string name;  ///< as people write it
   Place place;
   bool has_this = false;
-  Id parameters = 0;  ///< with `this`
-  Id values = 0;      ///< how many there are; the first ones are the parameters'
+  bool is_of_closure = false;  ///< the operator of a lambda
+  Id parameters = 0;           ///< with `this`
+  Id values = 0;               ///< how many there are; the first ones are the parameters'
   std::vector<Local> locals;
   std::vector<Fact> facts;
   std::vector<Call> calls;
@@ -152,7 +159,9 @@ struct Function {
 /// A constant with static storage: what its pointers lead to.
 struct Constant {
   std::string key;
-  std::vector<Target> content;  ///< of constants, functions and outside
+  std::vector<Target> content{};  ///< of constants, functions and outside
+  bool is_defined = false;        ///< in a unit that was looked at
+  Id otherwise = kNone;           ///< what it is outside, where it is not
 };
 
 /// How a method is told to be by its programmer, or found by the tool.
@@ -195,6 +204,8 @@ struct Program {
   Id function(const std::string& key);
   /// Takes over what another unit has; functions that it has otherwise are both kept.
   void join(Program&& unit);
+  /// When all units are there: what none of them defines as a constant is outside.
+  void settle_constants();
 
  private:
   std::map<std::string, Id, std::less<>> file_ids_;

@@ -11,35 +11,13 @@
 
 #include <llvm/ADT/ScopeExit.h>
 
+#include "constants.hpp"
 #include "models.hpp"
 
 namespace perdura::source {
 namespace {
 
 using namespace clang;
-
-/// Whether a value of the type may lead anywhere.
-bool holds_pointers(QualType type, unsigned depth = 0) {
-  type = type.getCanonicalType();
-  if (type->isDependentType() || depth > 64) return true;
-  if (type->isReferenceType() || type->isAnyPointerType() || type->isMemberFunctionPointerType() ||
-      type->isBlockPointerType() || type->isNullPtrType() || type->isFunctionType())
-    return true;
-  if (const auto* const array = dyn_cast<clang::ArrayType>(type))
-    return holds_pointers(array->getElementType(), depth + 1);
-  if (const auto* const atomic = dyn_cast<AtomicType>(type))
-    return holds_pointers(atomic->getValueType(), depth + 1);
-  const auto* const record = type->getAsRecordDecl();
-  if (record == nullptr) return false;
-  const RecordDecl* const definition = record->getDefinition();
-  if (definition == nullptr) return true;
-  for (const FieldDecl* field : definition->fields())
-    if (holds_pointers(field->getType(), depth + 1)) return true;
-  if (const auto* const of_cpp = dyn_cast<CXXRecordDecl>(definition))
-    for (const CXXBaseSpecifier& base : of_cpp->bases())
-      if (holds_pointers(base.getType(), depth + 1)) return true;
-  return false;
-}
 
 bool derives_from_pobase(QualType type) {
   const CXXRecordDecl* const record = type->getAsCXXRecordDecl();
@@ -70,21 +48,6 @@ bool is_mixed_union(const RecordDecl* record) {
 }
 
 bool is_variable_outside(const VarDecl* variable) { return !variable->hasLocalStorage(); }
-
-/// Never changes, and is what its initializer says from the beginning.
-bool is_constant(const VarDecl* variable, ASTContext& context) {
-  const QualType type = variable->getType();
-  if (type->isReferenceType() || type.isVolatileQualified()) return false;
-  const QualType element = context.getBaseElementType(type);
-  if (!element.isConstQualified() && !variable->isConstexpr()) return false;
-  if (const CXXRecordDecl* const record = element->getAsCXXRecordDecl())
-    if (record->hasDefinition() && record->hasMutableFields()) return false;
-  const VarDecl* initialized = nullptr;
-  const Expr* const init = variable->getAnyInitializer(initialized);
-  if (init == nullptr || init->isValueDependent()) return false;
-  if (initialized->evaluateValue() == nullptr) return false;
-  return initialized->hasConstantInitialization();
-}
 
 bool contains_rethrow(const Stmt* statement) {
   if (statement == nullptr || isa<LambdaExpr>(statement)) return false;
@@ -119,6 +82,7 @@ class Lowering {
     function_.has_this = has_this_;
     if (method != nullptr && method->getParent()->isLambda() && has_this_) {
       closure_ = method->getParent();
+      function_.is_of_closure = true;
       closure_->getCaptureFields(captures_, closure_this_);
     }
     function_.parameters = decl_->getNumParams() + (has_this_ ? 1 : 0);
@@ -226,7 +190,8 @@ class Lowering {
       read(address, at);
       return address;
     }
-    if (is_constant(variable, context_)) return value_to({Target::kConstant, constant(variable)});
+    if (is_constant(variable, context_) || is_constant_elsewhere(variable))
+      return value_to({Target::kConstant, constant_of(unit_, variable)});
     return outside_variable(variable);
   }
   Id outside_variable(const VarDecl* variable) {
@@ -234,94 +199,15 @@ class Lowering {
     return outside(of_thread ? Kind::kThreadLocal : Kind::kGlobal,
                    variable->getQualifiedNameAsString(), variable->getLocation());
   }
-  Id constant(const VarDecl* variable) {
-    const std::string key = unit_.key_of(variable);
-    const std::size_t count = unit_.program.constants.size();
-    const Id id = unit_.program.constant(key);
-    if (id == count && holds_pointers(variable->getType())) {
-      const VarDecl* initialized = nullptr;
-      variable->getAnyInitializer(initialized);
-      std::vector<Target> content;
-      if (const APValue* const value = initialized->evaluateValue())
-        add_content(*value, variable, content);
-      unit_.program.constants[id].content = std::move(content);
-    }
-    return id;
-  }
-  void add_content(const APValue& value, const VarDecl* of, std::vector<Target>& content) {
-    switch (value.getKind()) {
-      case APValue::LValue: {
-        const APValue::LValueBase base = value.getLValueBase();
-        if (!base) return;
-        if (const auto* const decl = base.dyn_cast<const ValueDecl*>()) {
-          if (const auto* const variable = dyn_cast<VarDecl>(decl)) {
-            if (is_constant(variable, context_)) {
-              content.push_back({Target::kConstant, constant(variable)});
-            } else {
-              const bool of_thread = variable->getTLSKind() != VarDecl::TLS_None;
-              content.push_back(
-                  {Target::kOutside,
-                   unit_.program.outside({of_thread ? Kind::kThreadLocal : Kind::kGlobal,
-                                          variable->getQualifiedNameAsString(),
-                                          unit_.place(variable->getLocation())})});
-            }
-            return;
-          }
-          if (const auto* const function = dyn_cast<FunctionDecl>(decl)) {
-            content.push_back({Target::kFunction, function_target(function)});
-            return;
-          }
-        }
-        const auto* const expression = base.dyn_cast<const Expr*>();
-        if (expression != nullptr && isa<clang::StringLiteral, PredefinedExpr>(expression)) {
-          content.push_back({Target::kConstant, literal()});
-          return;
-        }
-        content.push_back(
-            {Target::kOutside, unit_.program.outside({Kind::kUnknownPointer, of->getNameAsString(),
-                                                      unit_.place(of->getLocation())})});
-        return;
-      }
-      case APValue::MemberPointer:
-        if (const auto* const method =
-                dyn_cast_or_null<CXXMethodDecl>(value.getMemberPointerDecl()))
-          content.push_back({Target::kFunction, function_target(method)});
-        return;
-      case APValue::Struct:
-        for (unsigned i = 0; i < value.getStructNumBases(); ++i)
-          add_content(value.getStructBase(i), of, content);
-        for (unsigned i = 0; i < value.getStructNumFields(); ++i)
-          add_content(value.getStructField(i), of, content);
-        return;
-      case APValue::Union:
-        add_content(value.getUnionValue(), of, content);
-        return;
-      case APValue::Array:
-        for (unsigned i = 0; i < value.getArrayInitializedElts(); ++i)
-          add_content(value.getArrayInitializedElt(i), of, content);
-        if (value.hasArrayFiller()) add_content(value.getArrayFiller(), of, content);
-        return;
-      default:
-        return;
-    }
-  }
-  /// All literals are one constant.
-  Id literal() { return unit_.program.constant(""); }
-  Id address_of_literal() { return value_to({Target::kConstant, literal()}); }
+  Id address_of_literal() { return value_to({Target::kConstant, literal_of(unit_)}); }
 
   // --- functions
 
-  /// Of a function whose address is taken.
-  Id function_target(const FunctionDecl* function) {
-    const FunctionDecl* definition = nullptr;
-    if (function->hasBody(definition)) unit_.require(definition);
-    return unit_.program.function(unit_.key_of(function));
-  }
   Id value_to_function(const FunctionDecl* function, SourceLocation at) {
     const auto* const method = dyn_cast<CXXMethodDecl>(function);
     if (method != nullptr && method->isVirtual() && !is_final(method))
       return outside(Kind::kVirtual, unit_.name_of_function(method), at);
-    return value_to({Target::kFunction, function_target(function)});
+    return value_to({Target::kFunction, function_of(unit_, function)});
   }
   static bool is_final(const CXXMethodDecl* method) {
     return method->hasAttr<FinalAttr>() || method->getParent()->isEffectivelyFinal();
@@ -493,12 +379,15 @@ class Lowering {
         return address_of_literal();
       return content(0);
     }
-    return at->second->getType()->isReferenceType() || variable->getType()->isReferenceType()
-               ? content(0)
-               : joined(0, kNone);
+    if (!at->second->getType()->isReferenceType()) return 0;  // a copy, in the closure
+    const auto* const binding = dyn_cast<BindingDecl>(variable);
+    const ValueDecl* const of = binding != nullptr ? binding->getDecomposedDecl() : variable;
+    if (of->getType()->isReferenceType()) return content(0);
+    return value_to(Target::captured_behind(0, 1));
   }
 
   Id value_of_this(SourceLocation at) {
+    if (initialized_ != kNone) return initialized_;
     if (closure_ != nullptr) {
       // By pointer, or a copy of the object in the closure.
       if (closure_this_ != nullptr && !closure_this_->getType()->isPointerType()) return 0;
@@ -668,8 +557,14 @@ class Lowering {
       case Stmt::StmtExprClass:
         return value_of_statement(cast<StmtExpr>(expression), false);
       case Stmt::CXXThrowExprClass:
-        if (const Expr* const thrown = cast<CXXThrowExpr>(expression)->getSubExpr())
-          value_of(thrown);
+        if (const Expr* const thrown = cast<CXXThrowExpr>(expression)->getSubExpr()) {
+          // Whoever catches it ends it.
+          const Expr* const made = thrown->IgnoreParens();
+          const auto* const whole = dyn_cast<ExprWithCleanups>(made);
+          const auto* const bound =
+              dyn_cast<CXXBindTemporaryExpr>(whole != nullptr ? whole->getSubExpr() : made);
+          value_of(bound != nullptr ? bound->getSubExpr() : made);
+        }
         reason(Kind::kThrows, at, "throw");
         return kNone;
       case Stmt::CXXNewExprClass:
@@ -1071,6 +966,11 @@ class Lowering {
         }
       }
     }
+    if (const auto* const nothing =
+            dyn_cast<CXXPseudoDestructorExpr>(call->getCallee()->IgnoreParens())) {
+      evaluate(nothing->getBase());
+      return kNone;
+    }
     if (target == nullptr) {
       const Id pointer = value_of(call->getCallee());
       const QualType type = call->getCallee()->getType();
@@ -1273,7 +1173,7 @@ class Lowering {
           (method->isTrivial() || isa<CXXDestructorDecl>(method))) {
         if (isa<CXXDestructorDecl>(method) && method->isTrivial()) return kNone;
         unit_.require(function);  // lowered from what it consists of
-      } else if (function->isPureVirtual() || isa<CXXDestructorDecl>(function)) {
+      } else if (function->isPureVirtual()) {
         return unresolved(Kind::kNoSource, unit_.name_of_function(function), arguments, type, at);
       }
     } else {
@@ -1376,9 +1276,6 @@ class Lowering {
     if (expression->isGLValue()) return address_of(expression);
     const Id address = new_temporary(expression->getType());
     initialize(address, expression);
-    if (const auto* const bound = dyn_cast<CXXBindTemporaryExpr>(expression))
-      call_function(bound->getTemporary()->getDestructor(), {address}, context_.VoidTy,
-                    expression->getExprLoc());
     return address;
   }
 
@@ -1391,8 +1288,13 @@ class Lowering {
         return initialize(address, cast<ExprWithCleanups>(init)->getSubExpr());
       case Stmt::ConstantExprClass:
         return initialize(address, cast<ConstantExpr>(init)->getSubExpr());
-      case Stmt::CXXBindTemporaryExprClass:
-        return initialize(address, cast<CXXBindTemporaryExpr>(init)->getSubExpr());
+      case Stmt::CXXBindTemporaryExprClass: {
+        // Of a variable, which ends it as well, that is said twice.
+        const auto* const bound = cast<CXXBindTemporaryExpr>(init);
+        initialize(address, bound->getSubExpr());
+        call_function(bound->getTemporary()->getDestructor(), {address}, context_.VoidTy, at);
+        return;
+      }
       case Stmt::CXXDefaultInitExprClass:
         return initialize(address, cast<CXXDefaultInitExpr>(init)->getExpr());
       case Stmt::CXXDefaultArgExprClass:
@@ -1474,6 +1376,10 @@ class Lowering {
 
   /// A member or an element: a reference is bound.
   void initialize_part(Id address, const Expr* init) {
+    // What is said with the member means the object that is initialized by `this`.
+    const bool of_member = init != nullptr && isa<CXXDefaultInitExpr>(init);
+    const Id outer = of_member ? std::exchange(initialized_, address) : initialized_;
+    const auto restore = llvm::make_scope_exit([&] { initialized_ = outer; });
     if (init != nullptr && init->isGLValue() && !init->getType()->isArrayType())
       return store(address, address_of(init), init->getExprLoc());
     initialize(address, init);
@@ -1642,7 +1548,9 @@ class Lowering {
       // Made the first time that somebody comes here.
       if (variable->isStaticLocal() && init != nullptr && !init->isValueDependent() &&
           !variable->hasConstantInitialization()) {
-        initialize(outside_variable(variable), init);
+        reason(variable->getTLSKind() != VarDecl::TLS_None ? Kind::kThreadLocal : Kind::kGlobal, at,
+               variable->getQualifiedNameAsString());
+        initialize(told(), init);
       }
       return;
     }
@@ -1672,7 +1580,8 @@ class Lowering {
   FieldDecl* closure_this_ = nullptr;
   std::unordered_map<const VarDecl*, Id> locals_;
   std::unordered_map<const OpaqueValueExpr*, Id> opaque_;
-  unsigned guards_ = 0;  ///< what catches all that is thrown here
+  Id initialized_ = kNone;  ///< an aggregate, by what is said with its members
+  unsigned guards_ = 0;     ///< what catches all that is thrown here
 };
 
 }  // namespace

@@ -101,6 +101,9 @@ struct Solver::Parts {
       case Target::kReach:
         all.add(Target::behind(target.parameter(), target.depth() + 1));
         break;
+      case Target::kCaptured:
+        all.add(Target::captured_behind(target.parameter(), target.depth() + 1));
+        break;
       case Target::kPoroot:
         all.add(kept);
         break;
@@ -140,6 +143,7 @@ struct Solver::Parts {
       const Target target = Target::of(code);
       switch (target.kind) {
         case Target::kParameter:
+        case Target::kCaptured:
         case Target::kReach:
           all.add(Target::poroot_behind(target.parameter(), target.depth()));
           break;
@@ -194,8 +198,27 @@ struct Solver::Parts {
         return parts_.poroots_of(body_, sees(Target::behind(parameter, target.depth())));
       const unsigned depth = target.depth();
       if (depth == 0) return arguments_[parameter];
+      if (target.kind == Target::kCaptured) {
+        if (depth == 1) return variables_of(parts_.content_of(body_, arguments_[parameter]));
+        all = parts_.content_of(body_, sees(Target::captured_behind(parameter, depth - 1)));
+        if (depth == Target::kDepthMax) parts_.close(body_, all);
+        return all;
+      }
       all = parts_.content_of(body_, sees(Target::behind(parameter, depth - 1)));
       if (depth == Target::kDepthMax) parts_.close(body_, all);
+      return all;
+    }
+
+    /// Of what a closure has, variables of whoever made it, and of closures around that.
+    Targets variables_of(const Targets& content) const {
+      Targets all;
+      for (const std::uint32_t code : content) {
+        const Target target = Target::of(code);
+        if (target.kind == Target::kLocal || target.kind == Target::kCaptured ||
+            target.kind == Target::kTold ||
+            (body_.function->is_of_closure && code == Target::behind(0, 0).code()))
+          all.add(target);
+      }
       return all;
     }
 
@@ -629,7 +652,9 @@ struct Solver::Parts {
     search.nodes.push_back({std::move(question), from, call, std::move(callee)});
   }
 
-  void tell(Search& search, std::size_t node, Kind kind, std::string name, Place at) {
+  /// `before`: where what is at `at` was called, in the node's function.
+  void tell(Search& search, std::size_t node, Kind kind, std::string name, Place at,
+            Place before = {}) {
     Reason reason;
     reason.kind = kind;
     reason.name = std::move(name);
@@ -638,10 +663,10 @@ struct Solver::Parts {
       reason.calls.insert(reason.calls.begin(), search.nodes[i].call);
       reason.callees.insert(reason.callees.begin(), search.nodes[i].callee);
     }
-    reason.at = at;
     const auto is_own = [&](Place place) {
       return place.file != kNone && !program.is_system[place.file];
     };
+    reason.at = is_own(at) || before.file == kNone ? at : before;
     for (std::size_t i = reason.calls.size(); i-- > 0 && !is_own(reason.at);)
       reason.at = reason.calls[i];
     Place line = reason.at;
@@ -709,7 +734,9 @@ struct Solver::Parts {
   bool has_address(const Targets& values, bool bytes) const {
     return std::ranges::any_of(values, [&](std::uint32_t code) {
       const Target target = Target::of(code);
-      if (bytes && (target.kind == Target::kReach || target.kind == Target::kOutside)) return false;
+      if (bytes && (target.kind == Target::kReach || target.kind == Target::kCaptured ||
+                    target.kind == Target::kOutside))
+        return false;
       return code != kept.code() && target.kind != Target::kTold;
     });
   }
@@ -717,21 +744,19 @@ struct Solver::Parts {
   void answer_call(Search& search, std::size_t index, const Question& question, Body& body,
                    const Fact& fact) {
     const bool guarded = body.function->calls[fact.call].guarded;
-    const auto place_of = [&](const Pending* through) {
-      if (through == nullptr) return fact.place;
-      for (const Fact& each : through->origin->function->facts)
-        if (each.what == Fact::kCall && each.call == through->call) return each.place;
-      return fact.place;
+    const auto place_through = [&](const Pending* through) {
+      return through == nullptr ? fact.place : place_of(*through);
     };
     Visitor visitor;
     visitor.missing = [&](Kind kind, const std::string& name, const Pending* through) {
-      if (question.about == Question::kOwn) tell(search, index, kind, name, place_of(through));
+      if (question.about == Question::kOwn)
+        tell(search, index, kind, name, place_through(through), fact.place);
     };
     // Of a method that is called with it, nobody can know it: judge() asks for these.
     visitor.pending = [](Pending) {};
     visitor.direct = [&](const std::string& key, const std::vector<Targets>& arguments,
-                         const Pending* through) {
-      const Place place = place_of(through);
+                         const Pending*) {
+      const Place place = fact.place;  // of one by a pointer, where that was handed over
       const std::string& callee = bodies[key].front().function->name;
       const Summary& summary = summaries[key];
       Caller caller(*this, body, arguments);
@@ -772,6 +797,25 @@ struct Solver::Parts {
       }
     };
     visit_call(body, fact.call, visitor);
+  }
+
+  /// Functions that a method gets from its caller.
+  void tell_pending(Search& search, Body& body) {
+    for (const Fact& fact : body.function->facts) {
+      if (fact.what != Fact::kCall) continue;
+      Visitor visitor;
+      visitor.direct = [](const std::string&, const std::vector<Targets>&, const Pending*) {};
+      visitor.missing = [](Kind, const std::string&, const Pending*) {};
+      visitor.pending = [&](const Pending& pending) {
+        tell(search, 0, Kind::kIndirect, "", place_of(pending), fact.place);
+      };
+      visit_call(body, fact.call, visitor);
+    }
+  }
+  static Place place_of(const Pending& pending) {
+    for (const Fact& each : pending.origin->function->facts)
+      if (each.what == Fact::kCall && each.call == pending.call) return each.place;
+    return {};
   }
 
   Judgement judge(const Method& method, std::size_t most) {
@@ -819,12 +863,7 @@ struct Solver::Parts {
           start({Question::kTarget, method.key, code, Kind::kArgument, name});
         }
       }
-      for (const auto& [where, each] : summary.pending) {
-        for (const Fact& fact : each.origin->function->facts) {
-          if (fact.what != Fact::kCall || fact.call != each.call) continue;
-          tell(search, 0, Kind::kIndirect, "a function by a pointer", fact.place);
-        }
-      }
+      for (Body& body : at->second) tell_pending(search, body);
     }
     for (std::size_t i = 0; i < search.nodes.size() && (most == 0 || search.reasons.size() < most);
          ++i)

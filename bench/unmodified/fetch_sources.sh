@@ -1,6 +1,6 @@
 #!/bin/sh
-# FOLDER [PACKAGE…]: Debian's sources of bzip2, zstd, Lua and SQLite, or of some of them, unpacked
-# into folders of these names, for the benchmark `unmodified`. Takes them from where this system's
+# FOLDER [PACKAGE…]: Debian's sources of bzip2, zstd, Lua and SQLite, or of those that are named,
+# pbzip2 and memcached among them, unpacked into folders of these names, for the benchmark `unmodified`. Takes them from where this system's
 # packages come from, and leaves the system's own lists of packages alone.
 set -eu
 
@@ -26,8 +26,18 @@ apt() {
 }
 cd "$folder/archives"
 apt update
-# shellcheck disable=SC2086 # several
-apt source --download-only $packages
+# An archive of security updates may have lost what its list still names: then another version does.
+for package in $packages; do
+  apt source --download-only "$package" 2>/dev/null && continue
+  rm -f "$package"_*
+  for version in $(apt-cache -o Dir::Etc::sourcelist=/dev/null \
+    -o Dir::Etc::sourceparts="$folder/apt/parts" -o Dir::State::lists="$folder/apt/lists" \
+    showsrc "$package" | sed -n 's/^Version: //p'); do
+    apt source --download-only "$package=$version" 2>/dev/null && continue 2
+  done
+  echo "the sources of $package are not to be had" >&2
+  exit 1
+done
 unpack() {  # ARCHIVE NAME
   mkdir -p "$folder/$2"
   tar -xf "$1" -C "$folder/$2" --strip-components=1
@@ -35,6 +45,8 @@ unpack() {  # ARCHIVE NAME
 for package in $packages; do
   case $package in
     bzip2) unpack bzip2_*.orig.tar.* bzip2 ;;
+    pbzip2) for archive in pbzip2_*.orig.tar.*; do unpack "$archive" pbzip2; done ;;
+    memcached) for archive in memcached_*.orig.tar.*; do unpack "$archive" memcached; done ;;
     lua5.4) unpack lua5.4_*.orig.tar.* lua ;;
     libzstd) for archive in libzstd_*.orig.tar.xz; do unpack "$archive" zstd; done ;;
     sqlite3)

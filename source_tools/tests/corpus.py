@@ -7,7 +7,7 @@ beside their lines say:
 
 `expect` is on the line of a method's definition: deferrable, read or instant. `because` names a
 method and the kind of a reason, which is on that line; several are separated by semicolons. Of a
-method all reasons are given.
+method all reasons are given; * stands for all that a call of a library has within.
 
   corpus.py PERDURA-SOURCE INCLUDE-FOLDER FOLDER [--json FILE]
 """
@@ -27,10 +27,11 @@ def expected_of(path):
         found = re.search(r"expect: (\w+)", comment)
         if found:
             verdicts[number] = found[1]
-        if "because:" in comment:
-            for part in comment.split("because:")[1].split(";"):
-                method, kind = part.split()[:2]
-                reasons.setdefault(method, set()).add((path.name, number, kind))
+        for part in comment.split("because:")[1:]:
+            for each in part.split("expect:")[0].split(";"):
+                if each.strip():
+                    method, kind = each.split()[:2]
+                    reasons.setdefault(method, set()).add((path.name, number, kind))
     return verdicts, reasons
 
 
@@ -67,6 +68,9 @@ def main():
             reasons = {(pathlib.Path(each["at"]["file"]).name, each["at"]["line"], each["kind"])
                        for each in method["reasons"]}
             wanted = because.pop(method["method"], set())
+            for each in [each for each in wanted if each[2] == "*"]:
+                within = {reason for reason in reasons if reason[:2] == each[:2]}
+                wanted = wanted - {each} | (within or {each})
             if verdict == "read":
                 wanted = wanted | {(path.name, place["line"], "returns")}
             if verdict is None:

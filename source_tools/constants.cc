@@ -1,0 +1,143 @@
+#include "constants.hpp"
+
+#include <clang/AST/DeclTemplate.h>
+#include <clang/AST/Expr.h>
+
+namespace perdura::source {
+
+using namespace clang;
+
+bool holds_pointers(QualType type, unsigned depth) {
+  type = type.getCanonicalType();
+  if (type->isDependentType() || depth > 64) return true;
+  if (type->isReferenceType() || type->isAnyPointerType() || type->isMemberFunctionPointerType() ||
+      type->isBlockPointerType() || type->isNullPtrType() || type->isFunctionType())
+    return true;
+  if (const auto* const array = dyn_cast<clang::ArrayType>(type))
+    return holds_pointers(array->getElementType(), depth + 1);
+  if (const auto* const atomic = dyn_cast<AtomicType>(type))
+    return holds_pointers(atomic->getValueType(), depth + 1);
+  const auto* const record = type->getAsRecordDecl();
+  if (record == nullptr) return false;
+  const RecordDecl* const definition = record->getDefinition();
+  if (definition == nullptr) return true;
+  for (const FieldDecl* field : definition->fields())
+    if (holds_pointers(field->getType(), depth + 1)) return true;
+  if (const auto* const of_cpp = dyn_cast<CXXRecordDecl>(definition))
+    for (const CXXBaseSpecifier& base : of_cpp->bases())
+      if (holds_pointers(base.getType(), depth + 1)) return true;
+  return false;
+}
+
+bool is_constant(const VarDecl* variable, ASTContext& context) {
+  const QualType type = variable->getType();
+  if (type->isReferenceType() || type.isVolatileQualified()) return false;
+  const QualType element = context.getBaseElementType(type);
+  if (!element.isConstQualified() && !variable->isConstexpr()) return false;
+  if (const CXXRecordDecl* const record = element->getAsCXXRecordDecl())
+    if (record->hasDefinition() && record->hasMutableFields()) return false;
+  const VarDecl* initialized = nullptr;
+  const Expr* const init = variable->getAnyInitializer(initialized);
+  if (init == nullptr || init->isValueDependent()) return false;
+  if (initialized->evaluateValue() == nullptr) return false;
+  return initialized->hasConstantInitialization();
+}
+
+bool is_constant_elsewhere(const VarDecl* variable) {
+  QualType type = variable->getType();
+  while (type->isArrayType()) type = type->castAsArrayTypeUnsafe()->getElementType();
+  return variable->getAnyInitializer() == nullptr && variable->isExternallyVisible() &&
+         type.isConstQualified() && !type.isVolatileQualified() && !type->isRecordType() &&
+         !type->isReferenceType();
+}
+
+namespace {
+
+void add_content(Unit& unit, const APValue& value, const VarDecl* of,
+                 std::vector<Target>& content) {
+  switch (value.getKind()) {
+    case APValue::LValue: {
+      const APValue::LValueBase base = value.getLValueBase();
+      if (!base) return;
+      if (const auto* const decl = base.dyn_cast<const ValueDecl*>()) {
+        if (const auto* const variable = dyn_cast<VarDecl>(decl)) {
+          if (is_constant(variable, unit.context()) || is_constant_elsewhere(variable)) {
+            content.push_back({Target::kConstant, constant_of(unit, variable)});
+          } else {
+            const bool of_thread = variable->getTLSKind() != VarDecl::TLS_None;
+            content.push_back({Target::kOutside,
+                               unit.program.outside({of_thread ? Kind::kThreadLocal : Kind::kGlobal,
+                                                     variable->getQualifiedNameAsString(),
+                                                     unit.place(variable->getLocation())})});
+          }
+          return;
+        }
+        if (const auto* const function = dyn_cast<FunctionDecl>(decl)) {
+          content.push_back({Target::kFunction, function_of(unit, function)});
+          return;
+        }
+      }
+      const auto* const expression = base.dyn_cast<const Expr*>();
+      if (expression != nullptr && isa<clang::StringLiteral, PredefinedExpr>(expression)) {
+        content.push_back({Target::kConstant, literal_of(unit)});
+        return;
+      }
+      content.push_back(
+          {Target::kOutside, unit.program.outside({Kind::kUnknownPointer, of->getNameAsString(),
+                                                   unit.place(of->getLocation())})});
+      return;
+    }
+    case APValue::MemberPointer:
+      if (const auto* const method = dyn_cast_or_null<CXXMethodDecl>(value.getMemberPointerDecl()))
+        content.push_back({Target::kFunction, function_of(unit, method)});
+      return;
+    case APValue::Struct:
+      for (unsigned i = 0; i < value.getStructNumBases(); ++i)
+        add_content(unit, value.getStructBase(i), of, content);
+      for (unsigned i = 0; i < value.getStructNumFields(); ++i)
+        add_content(unit, value.getStructField(i), of, content);
+      return;
+    case APValue::Union:
+      add_content(unit, value.getUnionValue(), of, content);
+      return;
+    case APValue::Array:
+      for (unsigned i = 0; i < value.getArrayInitializedElts(); ++i)
+        add_content(unit, value.getArrayInitializedElt(i), of, content);
+      if (value.hasArrayFiller()) add_content(unit, value.getArrayFiller(), of, content);
+      return;
+    default:
+      return;
+  }
+}
+
+}  // namespace
+
+Id constant_of(Unit& unit, const VarDecl* variable) {
+  const std::string key = unit.key_of(variable);
+  const std::size_t count = unit.program.constants.size();
+  const Id id = unit.program.constant(key);
+  if (id != count) return id;
+  unit.program.constants[id].otherwise = unit.program.outside(
+      {Kind::kGlobal, variable->getQualifiedNameAsString(), unit.place(variable->getLocation())});
+  if (!is_constant(variable, unit.context())) return id;
+  unit.program.constants[id].is_defined = true;
+  if (holds_pointers(variable->getType())) {
+    const VarDecl* initialized = nullptr;
+    variable->getAnyInitializer(initialized);
+    std::vector<Target> content;
+    if (const APValue* const value = initialized->evaluateValue())
+      add_content(unit, *value, variable, content);
+    unit.program.constants[id].content = std::move(content);
+  }
+  return id;
+}
+
+Id literal_of(Unit& unit) { return unit.program.constant(""); }
+
+Id function_of(Unit& unit, const FunctionDecl* function) {
+  const FunctionDecl* definition = nullptr;
+  if (function->hasBody(definition)) unit.require(definition);
+  return unit.program.function(unit.key_of(function));
+}
+
+}  // namespace perdura::source

@@ -1,0 +1,23 @@
+// Variables that never change, and functions, as pointers lead to them.
+#pragma once
+
+#include "keys.hpp"
+
+namespace perdura::source {
+
+/// Whether a value of the type may lead anywhere.
+bool holds_pointers(clang::QualType type, unsigned depth = 0);
+
+/// Never changes, and is what its initializer says from the beginning.
+bool is_constant(const clang::VarDecl* variable, clang::ASTContext& context);
+/// Declared so that another unit may have it as a constant.
+bool is_constant_elsewhere(const clang::VarDecl* variable);
+
+/// Its index in the program, with what it leads to where it is defined.
+Id constant_of(Unit& unit, const clang::VarDecl* variable);
+/// All literals are one constant.
+Id literal_of(Unit& unit);
+/// Of a function whose address is taken.
+Id function_of(Unit& unit, const clang::FunctionDecl* function);
+
+}  // namespace perdura::source
