@@ -94,7 +94,9 @@ class Lowering {
     }
     // What leaves a function that may not throw ends the program.
     const auto* const type = decl_->getType()->getAs<FunctionProtoType>();
-    if (type != nullptr && type->isNothrow()) ++guards_;
+    if (type != nullptr && !isUnresolvedExceptionSpec(type->getExceptionSpecType()) &&
+        type->isNothrow())
+      ++guards_;
     if (const auto* const constructor = dyn_cast<CXXConstructorDecl>(decl_))
       initialize_members(constructor);
     if (decl_->isDefaulted() && decl_->isTrivial() && decl_->getBody() == nullptr) {

@@ -9,7 +9,7 @@ beside their lines say:
 method and the kind of a reason, which is on that line; several are separated by semicolons. Of a
 method all reasons are given; * stands for all that a call of a library has within.
 
-  corpus.py PERDURA-SOURCE INCLUDE-FOLDER FOLDER [--json FILE]
+  corpus.py PERDURA-SOURCE INCLUDE-FOLDER FOLDER [--files PATTERN] [--json FILE]
 """
 import argparse
 import json
@@ -40,10 +40,11 @@ def main():
     parser.add_argument("tool")
     parser.add_argument("include")
     parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--files", default="*", help="without .cc")
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
     groups = {}
-    for path in sorted(arguments.folder.glob("*.cc")):
+    for path in sorted(arguments.folder.glob(arguments.files + ".cc")):
         groups.setdefault(re.sub(r"_\d+$", "", path.stem), []).append(path)
     methods = right = wrongly_deferrable = 0
     for paths in groups.values():
