@@ -108,7 +108,7 @@ int run_classify(Options& options) {
         std::pair(options.html, &as_html), std::pair(options.save, &verdicts_of)}) {
     if (path.empty()) continue;
     if (!put(path, text(found))) return kFailed;
-    printed |= path == "-";
+    printed = true;
   }
   if (!printed && options.expect.empty() && !put("-", as_text(found, options.remedies)))
     return kFailed;

@@ -153,6 +153,11 @@ std::vector<Unit> units_of(const Sources& sources, std::vector<std::string>& wro
       continue;
     }
     std::vector<tooling::CompileCommand> commands = database->getCompileCommands(path);
+    // Of a header it takes the one of a source that it is near to; sources have their own.
+    static const std::set<StringRef> kHeaders = {".h", ".hh", ".hpp", ".hxx", ".inc", ".inl"};
+    if (!commands.empty() && !commands.front().Heuristic.empty() && !sources.has_flags &&
+        !kHeaders.contains(llvm::sys::path::extension(path)))
+      commands.clear();
     if (commands.empty()) {
       wrong.push_back("the compilation database has no command for '" + file +
                       "': name another folder with -p, or give flags behind --");

@@ -1,11 +1,10 @@
 #!/bin/sh
-# What perdura classify writes, and what it refuses, each with a sentence: PERDURA INCLUDE WORK.
+# What perdura classify writes, and what it refuses, each with a sentence: PERDURA INCLUDE.
 set -eu
 perdura=$1
 include=$2
-work=$3
-rm -rf "$work"
-mkdir -p "$work"
+work=$(mktemp -d)  # below no compilation database
+trap 'rm -rf "$work"' EXIT
 cd "$work"
 
 expect() {  # STATUS TEXT COMMAND…
@@ -124,4 +123,5 @@ cat >compile_commands.json <<END
 END
 expect 0 "2 methods: 2 deferrable" "$perdura" classify right.cc
 expect 0 "2 methods: 2 deferrable" "$perdura" classify -p .
+expect 2 "the compilation database has no command for 'seats.cc'" "$perdura" classify seats.cc -p .
 echo "all as expected"
