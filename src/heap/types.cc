@@ -108,6 +108,39 @@ Result<void*> Heap::allocate_of_type(Mutator& mutator, const perdura_type& type,
   });
 }
 
+std::byte* Heap::begin_of(const void* address) const {
+  std::byte* const place = blocks_.place_of(address);
+  Block block = blocks_.slab_of(place);
+  if (block.unit == ~u64{0}) return nullptr;
+  if (block.slab != nullptr) {
+    const auto offset = static_cast<u64>(place - reinterpret_cast<std::byte*>(block.slab));
+    const u64 index = offset * block.info().reciprocal >> 32;
+    const bool is_one = index >= block.info().first_block && index < block.info().block_count;
+    return is_one ? block.slab->block(block.info(), index) : nullptr;
+  }
+  // The units of a large block but its first look free.
+  u64 first = block.unit;
+  while (first != 0 && units_.entry(first).kind == UnitKind::kFree) --first;
+  const UnitEntry entry = units_.entry(first);
+  const bool is_in_it = entry.kind == UnitKind::kLarge && block.unit - first < entry.units;
+  return is_in_it ? units_.address(first) : nullptr;
+}
+
+Status Heap::retype(Mutator& mutator, const void* address, const perdura_type& type,
+                    bool flexible) {
+  PERDURA_ASSIGN(const Block block, blocks_.find_allocated(address));
+  if (block.tag() == 0 || block.bytes() < type.size)
+    return blocks_.misuse(address, "no typed block, or too small for its type");
+  ThreadCache::KnownNumber& known = cache_of(mutator).known(type);
+  if (known.type != &type) {
+    PERDURA_ASSIGN(const u32 number, types_.number_of(mutator, type));
+    known = {&type, number};
+  }
+  const u16 tag = block_tag(known.number, flexible);
+  if (block.tag() != tag) store(mutator, blocks_.tag_place(block), tag);
+  return {};
+}
+
 void Heap::forget_types() {
   std::lock_guard lock(caches_mutex_);
   for (const auto& cache : caches_) cache->types.fill({});
