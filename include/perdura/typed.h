@@ -64,9 +64,10 @@ void* perdura_typed_new_nothrow(size_t bytes, const perdura_type* type, unsigned
 void* perdura_typed_raw_malloc(size_t bytes);
 void* perdura_typed_raw_calloc(size_t count, size_t bytes);
 void* perdura_typed_raw_realloc(void* object, size_t bytes);
-/* An object of the type begins at `place`, which an allocator of the program has returned: the
- * block that holds it has the type from there on, and words that may be pointers before it. */
-void* perdura_typed_tag(void* place, const perdura_type* type, unsigned shape);
+/* An object of the type begins at `place`, which an allocator of the program has returned for so
+ * many bytes: the block that holds it has the type from there on, and words that may be pointers
+ * before it. A block that is larger than that keeps what it is: it has other objects as well. */
+void* perdura_typed_tag(void* place, size_t bytes, const perdura_type* type, unsigned shape);
 
 /* For the functions of the C library that take back what others gave out, which a program
  * compiled so replaces. */

@@ -139,12 +139,11 @@ class Heap : public commit::EpochGuest {
   /// Give back each typed block with this tag, while nobody else uses the heap: one without
   /// versions, since not all stores are reported.
   void deallocate_all(detail::Mutator& mutator, u16 tag);
-  /// The typed block that holds an address has this type from now on, if it is as large as an
-  /// object of it. kMisuse: there is none.
-  Status retype(detail::Mutator& mutator, const void* address, const perdura_type& type,
+  /// The block that holds an address, allocated or not; with no units: none does.
+  Block block_at(const void* address) const;
+  /// A typed block has this type from now on, if it is as large as an object of it.
+  Status retype(detail::Mutator& mutator, const Block& block, const perdura_type& type,
                 bool flexible);
-  /// Where the block begins that holds an address; nullptr: none does.
-  std::byte* begin_of(const void* address) const;
   /// What a typed block has at least: an object of its type.
   Result<u64> least_bytes(const void* block);
   /// Of a typed block.

@@ -108,29 +108,29 @@ Result<void*> Heap::allocate_of_type(Mutator& mutator, const perdura_type& type,
   });
 }
 
-std::byte* Heap::begin_of(const void* address) const {
-  std::byte* const place = blocks_.place_of(address);
+Block Heap::block_at(const void* address) const {
+  const std::byte* const place = blocks_.place_of(address);
   Block block = blocks_.slab_of(place);
-  if (block.unit == ~u64{0}) return nullptr;
+  if (block.unit == ~u64{0}) return {};
   if (block.slab != nullptr) {
-    const auto offset = static_cast<u64>(place - reinterpret_cast<std::byte*>(block.slab));
-    const u64 index = offset * block.info().reciprocal >> 32;
-    const bool is_one = index >= block.info().first_block && index < block.info().block_count;
-    return is_one ? block.slab->block(block.info(), index) : nullptr;
+    const auto offset = static_cast<u64>(place - reinterpret_cast<const std::byte*>(block.slab));
+    block.index = static_cast<u32>(offset * block.info().reciprocal >> 32);
+    const bool is_one =
+        block.index >= block.info().first_block && block.index < block.info().block_count;
+    return is_one ? block : Block{};
   }
   // The units of a large block but its first look free.
-  u64 first = block.unit;
-  while (first != 0 && units_.entry(first).kind == UnitKind::kFree) --first;
-  const UnitEntry entry = units_.entry(first);
-  const bool is_in_it = entry.kind == UnitKind::kLarge && block.unit - first < entry.units;
-  return is_in_it ? units_.address(first) : nullptr;
+  const u64 own = block.unit;
+  while (block.unit != 0 && units_.entry(block.unit).kind == UnitKind::kFree) --block.unit;
+  block.entry = units_.entry(block.unit);
+  const bool is_in_it =
+      block.entry.kind == UnitKind::kLarge && own - block.unit < block.entry.units;
+  return is_in_it ? block : Block{};
 }
 
-Status Heap::retype(Mutator& mutator, const void* address, const perdura_type& type,
+Status Heap::retype(Mutator& mutator, const Block& block, const perdura_type& type,
                     bool flexible) {
-  PERDURA_ASSIGN(const Block block, blocks_.find_allocated(address));
-  if (block.tag() == 0 || block.bytes() < type.size)
-    return blocks_.misuse(address, "no typed block, or too small for its type");
+  if (block.bytes() < type.size) return {};
   ThreadCache::KnownNumber& known = cache_of(mutator).known(type);
   if (known.type != &type) {
     PERDURA_ASSIGN(const u32 number, types_.number_of(mutator, type));

@@ -241,6 +241,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     if (pointee.isNull() && callee->getReturnType()->isPointerType())
       pointee = callee->getReturnType()->getPointeeType();
     if (in_allocator_ && (pointee.isNull() || pointee->isVoidType())) return;
+    if (index < 0) return;  // how large it is nobody sees
     ++sites_;
     const Deduced deduced = deduce(records_, context_, pointee, size);
     if (deduced.record == nullptr) {
@@ -250,7 +251,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     }
     if (!deduced.doubt.empty()) say_doubt(call->getBeginLoc(), deduced.doubt);
     mark(call, callee,
-         {symbol_of(callee), deduced.record, deduced.shape, Marked::Kind::kTag, {}, {}});
+         {symbol_of(callee), deduced.record, deduced.shape, Marked::Kind::kTag, {}, {}, index});
   }
 
   void record_of(CallExpr* call, FunctionDecl* callee) {
@@ -277,7 +278,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     if (root->isVoidType() || root->isIncompleteType()) return;
     const RecordPtr record = records_.of(root);
     if (record->refused.empty() && !record->has_tail())
-      mark(call, callee, {"perdura_typed_" + name, record, ~0u, Marked::Kind::kTyped, {}, {}});
+      mark(call, callee, {"perdura_typed_" + name, record, kNoShape, Marked::Kind::kTyped, {}, {}});
   }
 
   void leave_untyped(CallExpr* call, FunctionDecl* callee, const std::string& remedy) {

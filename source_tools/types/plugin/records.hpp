@@ -62,14 +62,17 @@ class Records {
   std::map<const void*, RecordPtr> known_;  ///< by canonical types
 };
 
+constexpr unsigned kNoShape = ~0u;
+
 /// What the pass makes of calls of a function that the front end has put in a call's place.
 struct Marked {
   std::string callee;  ///< what is called instead
   RecordPtr record;    ///< handed over besides, with the shape
-  unsigned shape = 0;
+  unsigned shape = 0;  ///< kNoShape: none
   enum class Kind { kTyped, kUntyped, kTag, kRecord } kind = Kind::kTyped;
   std::string place;    ///< of an untyped one
-  std::string called;   ///< and what is called there
+  std::string called;  ///< and what is called there
+  int size = -1;       ///< the argument that is the size, of what is tagged
 };
 /// By the names of these functions. One in a process: a compilation.
 std::map<std::string, Marked>& marked();

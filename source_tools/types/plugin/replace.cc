@@ -69,7 +69,7 @@ class Replacer {
     SmallVector<Type*, 4> types;
     if (what.record != nullptr) {
       arguments.push_back(record(*what.record));
-      if (what.shape != ~0u) arguments.push_back(ConstantInt::get(i32_, what.shape));
+      if (what.shape != kNoShape) arguments.push_back(ConstantInt::get(i32_, what.shape));
     }
     for (Value* argument : arguments) types.push_back(argument->getType());
     FunctionCallee callee =
@@ -107,9 +107,11 @@ class Replacer {
     IRBuilder<> builder(next);
     builder.SetCurrentDebugLocation(call.getDebugLoc());
     FunctionCallee tags = module_.getOrInsertFunction(
-        "perdura_typed_tag", FunctionType::get(pointer_, {pointer_, pointer_, i32_}, false));
+        "perdura_typed_tag", FunctionType::get(pointer_, {pointer_, i64_, pointer_, i32_}, false));
+    Value* const bytes = builder.CreateIntCast(call.getArgOperand(static_cast<unsigned>(what.size)),
+                                               i64_, false);
     CallInst* const tagged = builder.CreateCall(
-        tags, {&call, record(*what.record), ConstantInt::get(i32_, what.shape)});
+        tags, {&call, bytes, record(*what.record), ConstantInt::get(i32_, what.shape)});
     tagged->setDoesNotThrow();
     call.replaceUsesWithIf(tagged, [&](Use& use) { return use.getUser() != tagged; });
   }

@@ -39,6 +39,17 @@ constexpr perdura_slot kRawSlots[] = {{"word", PERDURA_SLOT_MAYBE, 0, 8, nullptr
 constexpr perdura_type kRaw{"words", 8, 8, 1, kRawSlots};
 constexpr perdura_type kText{"char", 1, 1, 0, nullptr};
 
+/// What allocators of programs keep before and behind what they give out.
+constexpr u64 kHeaderMax = 64;
+constexpr u64 kTrailerMax = 16;
+
+/// Of a block that was made for so many bytes.
+u64 block_bytes_for(u64 bytes) {
+  const unsigned size_class = heap::class_for(bytes, 1);
+  return size_class != heap::kSizes ? u64{heap::kClassInfo[size_class].block_bytes}
+                                    : round_up(bytes, format::kUnitBytes);
+}
+
 bool holds(const void* object) noexcept {
   const VolatileHeap* const objects = VolatileHeap::existing();
   if (objects != nullptr && objects->contains(object)) return true;
@@ -278,22 +289,26 @@ void* perdura_typed_new(size_t bytes, const perdura_type* type, unsigned shape) 
   return made;
 }
 
-// An object in a container has its type already, and what malloc made none.
-void* perdura_typed_tag(void* place, const perdura_type* type, unsigned shape) {
+// An object in a container has its type already, and what malloc made none. What lies in a larger
+// block, of which an allocator gives out parts, may be of several types: its words stay what they
+// are.
+void* perdura_typed_tag(void* place, size_t bytes, const perdura_type* type, unsigned shape) {
   VolatileHeap* const objects = VolatileHeap::existing();
-  if (place == nullptr || objects == nullptr || !objects->contains(place) ||
+  if (place == nullptr || objects == nullptr || !objects->contains(place)) return place;
+  heap::Heap& heap = objects->heap();
+  const heap::Block block = heap.block_at(place);
+  if (block.entry.units == 0) return place;
+  const auto offset =
+      static_cast<u64>(static_cast<std::byte*>(place) - heap.blocks().place_of(block));
+  if (offset > kHeaderMax || block.bytes() > block_bytes_for(offset + bytes + kTrailerMax) ||
       objects->is_inherited())
     return place;
   try {
-    heap::Heap& heap = objects->heap();
-    std::byte* const begin = heap.begin_of(place);
-    if (begin == nullptr) return place;
     bool flexible = shape == PERDURA_SHAPE_FLEXIBLE;
-    const auto offset = static_cast<u32>(static_cast<std::byte*>(place) - begin);
-    if (offset != 0) type = &shifted_cached(*type, offset, flexible);
+    if (offset != 0) type = &shifted_cached(*type, static_cast<u32>(offset), flexible);
     Mutator& mutator = objects->mutators().this_thread();
     const InOperation operation(mutator);
-    (void)heap.retype(mutator, begin, *type, flexible);  // else its words may be pointers
+    (void)heap.retype(mutator, block, *type, flexible);  // else its words may be pointers
   } catch (...) {
   }
   return place;
