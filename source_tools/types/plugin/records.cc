@@ -4,6 +4,7 @@
 
 #include <clang/AST/Attr.h>
 #include <clang/AST/DeclCXX.h>
+#include <clang/AST/DeclTemplate.h>
 #include <clang/AST/RecordLayout.h>
 #include <clang/Basic/CharInfo.h>
 #include <llvm/Support/MD5.h>
@@ -90,6 +91,8 @@ class Records::Builder {
       return put(kPointer, at, kWord, member);
     if (holds) return put(kMaybe, at, kWord, member);
     if (type->isMemberFunctionPointerType()) return put(kMaybe, at, kWord, member);
+    if (const QualType stored = stored_in(type); !stored.isNull())
+      return add(stored, at, member, false);
     if (type->isRecordType()) add_value(type, at, bytes_of(type), member);
   }
 
@@ -106,7 +109,7 @@ class Records::Builder {
       if (field->isBitField() || has_annotation(field, "perdura_plain")) continue;
       const uint64_t at = base + layout.getFieldOffset(field->getFieldIndex()) / 8;
       const std::string name = prefix + field->getNameAsString();
-      if (has_annotation(field, "perdura_maybe")) {
+      if (has_annotation(field, "perdura_maybe") || is_storage(field)) {
         const uint64_t end = at + bytes_of(field->getType());
         const uint64_t first = (at + kWord - 1) / kWord * kWord;
         if (end / kWord * kWord > first) put(kMaybe, first, end / kWord * kWord - first, name);
@@ -125,6 +128,22 @@ class Records::Builder {
   }
 
  private:
+  /// What libstdc++'s buffers are for, which nodes of its containers have.
+  static QualType stored_in(QualType type) {
+    const CXXRecordDecl* const decl = type->getAsCXXRecordDecl();
+    const auto* const made = dyn_cast_or_null<ClassTemplateSpecializationDecl>(decl);
+    if (made == nullptr || made->getTemplateArgs().size() != 1 ||
+        (made->getName() != "__aligned_membuf" && made->getName() != "__aligned_buffer"))
+      return {};
+    return made->getTemplateArgs()[0].getAsType();
+  }
+  /// Bytes that are aligned as objects are: there is something in them of which nothing is known.
+  bool is_storage(const FieldDecl* field) const {
+    const ArrayType* const array = context_.getAsArrayType(field->getType());
+    if (array == nullptr || field->getMaxAlignment() < kWord * 8) return false;
+    return array->getElementType()->isCharType() || array->getElementType()->isStdByteType();
+  }
+
   uint64_t bytes_of(QualType type) const {
     return static_cast<uint64_t>(context_.getTypeSizeInChars(type).getQuantity());
   }

@@ -1,6 +1,7 @@
 // LLVM's pass of perdura-clang --perdura-types: calls that the front end has marked (plugin.cc)
 // become calls of the library, with type records, which the linker merges: each is in a section of
 // its own that is named by all that the record says.
+#include <llvm/ADT/SetVector.h>
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InstrTypes.h>
@@ -39,7 +40,10 @@ class Replacer {
       if (mark->use_empty()) mark->eraseFromParent();
       any = true;
     }
-    if (any) tell_part();
+    if (any) {
+      set_apart();
+      tell_part();
+    }
     return any;
   }
 
@@ -50,6 +54,7 @@ class Replacer {
       if (auto* call = dyn_cast<CallBase>(user); call != nullptr && call->getCalledOperand() == &mark)
         calls.push_back(call);
     for (CallBase* call : calls) {
+      if (what.kind != Marked::Kind::kRecord) add_apart(*call->getFunction());
       switch (what.kind) {
         case Marked::Kind::kRecord:
           call->replaceAllUsesWith(record(*what.record));
@@ -61,6 +66,32 @@ class Replacer {
         case Marked::Kind::kUntyped: count(*call, what); break;
         case Marked::Kind::kTyped: call_typed(*call, what); break;
       }
+    }
+  }
+
+  /// A function that each file has which uses it, and of which the linker keeps one.
+  static bool is_shared(const Function& function) {
+    return !function.isDeclaration() &&
+           (function.hasLinkOnceLinkage() || function.hasAvailableExternallyLinkage());
+  }
+  void add_apart(Function& function) {
+    if (is_shared(function)) apart_.insert(&function);
+  }
+
+  // Inline functions that allocate, and those that call them, are others than those of the same
+  // name in code that is not compiled so: that of a library, which must not get typed memory, as
+  // well as that of libstdc++, which gives out none.
+  void set_apart() {
+    for (size_t i = 0; i < apart_.size(); ++i)
+      for (User* user : apart_[i]->users())
+        if (auto* instruction = dyn_cast<Instruction>(user)) add_apart(*instruction->getFunction());
+    for (Function* function : apart_) {
+      const std::string name = function->getName().str() + ".typed";
+      function->setName(name);
+      function->setLinkage(GlobalValue::LinkOnceODRLinkage);
+      function->setVisibility(GlobalValue::HiddenVisibility);
+      function->setDSOLocal(true);
+      function->setComdat(module_.getOrInsertComdat(name));
     }
   }
 
@@ -237,6 +268,7 @@ class Replacer {
   StructType* const slot_type_;
   StructType* const record_type_;
   StructType* const site_type_;
+  SetVector<Function*> apart_;
   std::map<std::string, Constant*> texts_;
   std::map<std::string, GlobalVariable*> records_;
   std::vector<Constant*> sites_;
