@@ -77,6 +77,7 @@ size_t perdura_typed_usable_size(const void* object);
 
 /* SoftPM's functions, with the type of what *root points to. */
 int perdura_typed_pCAlloc(int magic, int bytes, void** root, const perdura_type* type);
+int perdura_typed_pCOpen(int magic, int bytes, void** root, const perdura_type* type);
 int perdura_typed_pCRestore(int magic, void** root, const perdura_type* type);
 
 /* An allocation whose type the compiler did not see. */

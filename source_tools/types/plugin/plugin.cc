@@ -108,7 +108,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
       mark(call, callee, {"perdura_typed_" + name, nullptr, 0, Marked::Kind::kTyped, {}, {}});
     else if (untypable().count(name) != 0) leave_untyped(call, callee, "memory that is aligned so has no type");
     else if (name == "perdura_record_of") record_of(call, callee);
-    else if (name == "pCAlloc" || name == "pCRestore") root(call, callee, name);
+    else if (name == "pCAlloc" || name == "pCOpen" || name == "pCRestore") root(call, callee, name);
     return true;
   }
 

@@ -57,7 +57,7 @@ struct private_members {
   void* get() const { return p_; }
 
  private:
-  int n_ = 0;
+  [[maybe_unused]] int n_ = 0;
   void* p_;
 };
 struct of_vector { int n; std::vector<void*> v; };

@@ -199,6 +199,15 @@ int pCAlloc(int magic, int cSSize, void** cStruct) {
   });
 }
 
+int pCOpen(int magic, int cSSize, void** cStruct) {
+  return identifier_of(cStruct, [&] {
+    if (cSSize <= 0)
+      throw perdura::Error(perdura::Code::kInvalidArgument,
+                           "the root of a container has at least a byte");
+    return containers().open(magic, perdura::root_type(cSSize), cStruct);
+  });
+}
+
 int pCAllocTyped(int magic, const perdura_type* type, void** cStruct) {
   return identifier_of(cStruct,
                        [&] { return containers().create(magic, required(type), cStruct); });
@@ -217,6 +226,12 @@ int perdura_typed_pCAlloc(int magic, int bytes, void** root, const perdura_type*
   if (type == nullptr || bytes < 0 || static_cast<unsigned>(bytes) != type->size)
     return pCAlloc(magic, bytes, root);
   return pCAllocTyped(magic, type, root);
+}
+
+int perdura_typed_pCOpen(int magic, int bytes, void** root, const perdura_type* type) {
+  if (type == nullptr || bytes < 0 || static_cast<unsigned>(bytes) != type->size)
+    return pCOpen(magic, bytes, root);
+  return pCOpenTyped(magic, type, root);
 }
 
 int perdura_typed_pCRestore(int magic, void** root, const perdura_type* type) {
