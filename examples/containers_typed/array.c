@@ -51,4 +51,5 @@ static void for_each(const void* root, void (*visit)(const struct record*, void*
     if (array->places[i].used) visit(&array->places[i].record, argument);
 }
 
-const struct structure array_structure = {"array", sizeof(struct array), insert, find, erase, for_each};
+const struct structure array_structure = {"array", sizeof(struct array), insert, find, erase,
+                                          for_each};

@@ -80,4 +80,5 @@ static void for_each(const void* root, void (*visit)(const struct record*, void*
       visit(&entry->record, argument);
 }
 
-const struct structure hash_structure = {"hash", sizeof(struct hash), insert, find, erase, for_each};
+const struct structure hash_structure = {"hash",  sizeof(struct hash), insert, find, erase,
+                                         for_each};

@@ -53,4 +53,5 @@ static void for_each(const void* root, void (*visit)(const struct record*, void*
     visit(&link->record, argument);
 }
 
-const struct structure list_structure = {"list", sizeof(struct list), insert, find, erase, for_each};
+const struct structure list_structure = {"list",  sizeof(struct list), insert, find, erase,
+                                         for_each};

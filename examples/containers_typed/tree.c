@@ -156,4 +156,5 @@ static void for_each(const void* root, void (*visit)(const struct record*, void*
   }
 }
 
-const struct structure tree_structure = {"tree", sizeof(struct tree), insert, find, erase, for_each};
+const struct structure tree_structure = {"tree",  sizeof(struct tree), insert, find, erase,
+                                         for_each};

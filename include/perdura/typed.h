@@ -38,7 +38,8 @@ extern "C" {
  * caller gives it, and what malloc gives it in its body is for that. */
 #define PERDURA_ALLOCATOR PERDURA_ANNOTATE("perdura_allocator")
 
-/* The record of a type, in code that is compiled with --perdura-types; elsewhere it does not link. */
+/* The record of a type, in code that is compiled with --perdura-types; elsewhere it does not link.
+ */
 #define PERDURA_RECORD(type) perdura_record_of((type*)0)
 const perdura_type* perdura_record_of(const void* null_pointer);
 

@@ -128,8 +128,7 @@ Block Heap::block_at(const void* address) const {
   return is_in_it ? block : Block{};
 }
 
-Status Heap::retype(Mutator& mutator, const Block& block, const perdura_type& type,
-                    bool flexible) {
+Status Heap::retype(Mutator& mutator, const Block& block, const perdura_type& type, bool flexible) {
   if (block.bytes() < type.size) return {};
   ThreadCache::KnownNumber& known = cache_of(mutator).known(type);
   if (known.type != &type) {

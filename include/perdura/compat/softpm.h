@@ -6,8 +6,8 @@
  *   cr->l = list_head;
  *   pPoint(id);
  *
- * Objects that a container is to take in are made with perdura_new and a type record, or with malloc
- * and new in a program that perdura-clang --perdura-types compiles, as SoftPM's pass does
+ * Objects that a container is to take in are made with perdura_new and a type record, or with
+ * malloc and new in a program that perdura-clang --perdura-types compiles, as SoftPM's pass does
  * (docs/types.md). A container is a file of its own, beside others of the same
  * executable and user in $XDG_STATE_HOME/perdura or ~/.local/state/perdura; PERDURA_STORE names
  * another place by a URI, to whose path a container adds its number.

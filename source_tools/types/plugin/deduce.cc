@@ -96,7 +96,8 @@ bool begins_with(const ASTContext& context, QualType whole, QualType part) {
     const auto* const record = whole->getAs<RecordType>();
     if (record == nullptr || record->getDecl()->getDefinition() == nullptr) return false;
     const RecordDecl* const decl = record->getDecl()->getDefinition();
-    if (const auto* cxx = dyn_cast<CXXRecordDecl>(decl); cxx != nullptr && cxx->getNumBases() != 0) {
+    if (const auto* cxx = dyn_cast<CXXRecordDecl>(decl);
+        cxx != nullptr && cxx->getNumBases() != 0) {
       whole = plain(cxx->bases_begin()->getType());
       continue;
     }

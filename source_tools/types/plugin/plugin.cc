@@ -106,7 +106,8 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
       allocate(call, found->second, callee);
     else if (name == "strdup" || name == "strndup")
       mark(call, callee, {"perdura_typed_" + name, nullptr, 0, Marked::Kind::kTyped, {}, {}});
-    else if (untypable().count(name) != 0) leave_untyped(call, callee, "memory that is aligned so has no type");
+    else if (untypable().count(name) != 0)
+      leave_untyped(call, callee, "memory that is aligned so has no type");
     else if (name == "perdura_record_of") record_of(call, callee);
     else if (name == "pCAlloc" || name == "pCOpen" || name == "pCRestore") root(call, callee, name);
     return true;
@@ -115,8 +116,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   bool VisitCXXNewExpr(CXXNewExpr* expression) {
     FunctionDecl* const callee = expression->getOperatorNew();
     if (callee == nullptr || expression->isTypeDependent() ||
-        expression->getNumPlacementArgs() > 1 ||
-        !callee->isReplaceableGlobalAllocationFunction())
+        expression->getNumPlacementArgs() > 1 || !callee->isReplaceableGlobalAllocationFunction())
       return true;
     ++sites_;
     const QualType type = expression->getAllocatedType();
@@ -140,8 +140,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
       say(expression->getBeginLoc(), "new",
           is_nothrow ? "new (std::nothrow) has no type" : "memory that is aligned so has no type");
     }
-    expression->setOperatorNew(marker(
-        callee, untyped(callee, expression->getBeginLoc(), "new")));
+    expression->setOperatorNew(marker(callee, untyped(callee, expression->getBeginLoc(), "new")));
     return true;
   }
 
@@ -271,8 +270,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
 
   // pCAlloc(m, sizeof(*cr), (void**)&cr): *cr is the root.
   void root(CallExpr* call, FunctionDecl* callee, const std::string& name) {
-    const QualType type =
-        call->getArg(call->getNumArgs() - 1)->IgnoreParenCasts()->getType();
+    const QualType type = call->getArg(call->getNumArgs() - 1)->IgnoreParenCasts()->getType();
     if (!type->isPointerType() || !type->getPointeeType()->isPointerType()) return;
     const QualType root = type->getPointeeType()->getPointeeType();
     if (root->isVoidType() || root->isIncompleteType()) return;
@@ -308,8 +306,8 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   }
 
   std::string place_of(SourceLocation location) const {
-    const PresumedLoc place =
-        context_.getSourceManager().getPresumedLoc(context_.getSourceManager().getExpansionLoc(location));
+    const PresumedLoc place = context_.getSourceManager().getPresumedLoc(
+        context_.getSourceManager().getExpansionLoc(location));
     if (place.isInvalid()) return "?";
     return std::string(place.getFilename()) + ":" + std::to_string(place.getLine()) + ":" +
            std::to_string(place.getColumn());
@@ -327,8 +325,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   /// A function that does not exist, of the callee's type.
   FunctionDecl* marker(FunctionDecl* callee, const Marked& what) {
     std::string name = "__perdura_mark." + what.callee;
-    if (what.record != nullptr)
-      name += "." + what.record->key() + "." + std::to_string(what.shape);
+    if (what.record != nullptr) name += "." + what.record->key() + "." + std::to_string(what.shape);
     if (!what.place.empty()) name += "." + what.place;
     FunctionDecl*& known = markers_[name];
     if (known != nullptr) return known;
@@ -351,12 +348,12 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
 
   void mark(CallExpr* call, FunctionDecl* callee, const Marked& what) {
     FunctionDecl* const made = marker(callee, what);
-    auto* const name = DeclRefExpr::Create(context_, NestedNameSpecifierLoc(), SourceLocation(),
-                                           made, false, call->getBeginLoc(), made->getType(),
-                                           VK_LValue);
-    call->setCallee(ImplicitCastExpr::Create(
-        context_, context_.getPointerType(made->getType()), CK_FunctionToPointerDecay, name,
-        nullptr, VK_PRValue, FPOptionsOverride()));
+    auto* const name =
+        DeclRefExpr::Create(context_, NestedNameSpecifierLoc(), SourceLocation(), made, false,
+                            call->getBeginLoc(), made->getType(), VK_LValue);
+    call->setCallee(ImplicitCastExpr::Create(context_, context_.getPointerType(made->getType()),
+                                             CK_FunctionToPointerDecay, name, nullptr, VK_PRValue,
+                                             FPOptionsOverride()));
   }
 
   // --- what is said
@@ -371,7 +368,8 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   void tell(SourceLocation location, const std::string& what) {
     if (context_.getSourceManager().isInSystemHeader(location)) return;
     if (!settings_.list_file.empty()) {
-      std::ofstream(settings_.list_file, std::ios::app) << place_of(location) << ": " << what << '\n';
+      std::ofstream(settings_.list_file, std::ios::app)
+          << place_of(location) << ": " << what << '\n';
     } else if (settings_.lists) {
       DiagnosticsEngine& diagnostics = compiler_.getDiagnostics();
       diagnostics.Report(location, diagnostics.getCustomDiagID(DiagnosticsEngine::Remark, "%0"))
@@ -430,7 +428,8 @@ class Action : public PluginASTAction {
     return std::make_unique<Consumer>(compiler, settings_);
   }
 
-  bool ParseArgs(const CompilerInstance& compiler, const std::vector<std::string>& arguments) override {
+  bool ParseArgs(const CompilerInstance& compiler,
+                 const std::vector<std::string>& arguments) override {
     DiagnosticsEngine& diagnostics = compiler.getDiagnostics();
     const auto refuse = [&](const std::string& what) {
       diagnostics.Report(diagnostics.getCustomDiagID(DiagnosticsEngine::Error, "perdura: %0"))
@@ -453,8 +452,10 @@ class Action : public PluginASTAction {
           if (function.empty()) continue;
           int number = -1;
           if (!index.trim().empty() && index.trim().getAsInteger(10, number))
-            return refuse("'" + value + "' has a line that is no 'FUNCTION [NUMBER OF ITS SIZE "
-                          "ARGUMENT, FROM 0]': " + line);
+            return refuse("'" + value +
+                          "' has a line that is no 'FUNCTION [NUMBER OF ITS SIZE "
+                          "ARGUMENT, FROM 0]': " +
+                          line);
           settings_.allocators[function.str()] = number;
         }
       } else {

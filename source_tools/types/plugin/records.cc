@@ -59,9 +59,8 @@ std::string Record::key() const {
   std::string text = name + "|" + std::to_string(size) + "|" + std::to_string(alignment);
   for (const Slot& slot : slots) {
     text += "|" + slot.member;
-    for (const uint64_t number :
-         {uint64_t{slot.kind}, slot.offset, slot.bytes, slot.tag_offset, uint64_t{slot.tag_bytes},
-          slot.tag_value})
+    for (const uint64_t number : {uint64_t{slot.kind}, slot.offset, slot.bytes, slot.tag_offset,
+                                  uint64_t{slot.tag_bytes}, slot.tag_value})
       text += "," + std::to_string(number);
     if (slot.value) text += "," + slot.value->key();
   }
@@ -102,7 +101,8 @@ class Records::Builder {
       return;
     }
     const ASTRecordLayout& layout = context_.getASTRecordLayout(decl);
-    if (const auto* cxx = dyn_cast<CXXRecordDecl>(decl)) add_bases(cxx, layout, base, prefix, whole);
+    if (const auto* cxx = dyn_cast<CXXRecordDecl>(decl))
+      add_bases(cxx, layout, base, prefix, whole);
     const FieldDecl* last = nullptr;
     for (const FieldDecl* field : decl->fields()) last = field;
     for (const FieldDecl* field : decl->fields()) {
@@ -232,7 +232,8 @@ class Records::Builder {
         for (uint64_t i = 0; slot.bytes != 0 && i < slot.bytes / step; ++i) {
           const uint64_t place = at + slot.offset + i * step;
           if (slot.kind == kValue) self(self, *slot.value, place);
-          else if (place % kWord == 0 && place / kWord < words) kinds[place / kWord] = slot.tag_bytes != 0 ? kMaybe : slot.kind;
+          else if (place % kWord == 0 && place / kWord < words)
+            kinds[place / kWord] = slot.tag_bytes != 0 ? kMaybe : slot.kind;
         }
       }
     };
@@ -289,8 +290,8 @@ class Records::Builder {
       for (size_t i = before; i < record_.slots.size(); ++i) {
         Slot& slot = record_.slots[i];
         slot.tag_offset = around_at + layout.getFieldOffset(other->getFieldIndex()) / 8;
-        slot.tag_bytes = static_cast<uint32_t>(bytes_of(other->getType())) |
-                         (differs ? kTagDiffers : 0);
+        slot.tag_bytes =
+            static_cast<uint32_t>(bytes_of(other->getType())) | (differs ? kTagDiffers : 0);
         slot.tag_value = number;
       }
       return true;
@@ -352,8 +353,8 @@ RecordPtr Records::of(QualType type) {
   if (known) return known;
   auto made = std::make_shared<Record>();
   made->name = name_of(type);
-  made->size = std::max<uint64_t>(
-      1, static_cast<uint64_t>(context_.getTypeSizeInChars(type).getQuantity()));
+  made->size =
+      std::max<uint64_t>(1, static_cast<uint64_t>(context_.getTypeSizeInChars(type).getQuantity()));
   made->alignment = static_cast<uint64_t>(context_.getTypeAlignInChars(type).getQuantity());
   Builder builder(*this, *made);
   if (const auto* record = type->getAs<RecordType>()) {

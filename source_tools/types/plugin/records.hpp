@@ -70,7 +70,7 @@ struct Marked {
   RecordPtr record;    ///< handed over besides, with the shape
   unsigned shape = 0;  ///< kNoShape: none
   enum class Kind { kTyped, kUntyped, kTag, kRecord } kind = Kind::kTyped;
-  std::string place;    ///< of an untyped one
+  std::string place;   ///< of an untyped one
   std::string called;  ///< and what is called there
   int size = -1;       ///< the argument that is the size, of what is tagged
 };

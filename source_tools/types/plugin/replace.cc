@@ -25,8 +25,8 @@ class Replacer {
         pointer_(PointerType::getUnqual(context_)),
         i32_(Type::getInt32Ty(context_)),
         i64_(Type::getInt64Ty(context_)),
-        slot_type_(StructType::get(
-            context_, {pointer_, i32_, i32_, i32_, pointer_, i32_, i32_, i64_})),
+        slot_type_(
+            StructType::get(context_, {pointer_, i32_, i32_, i32_, pointer_, i32_, i32_, i64_})),
         record_type_(StructType::get(context_, {pointer_, i32_, i32_, i32_, pointer_})),
         site_type_(StructType::get(context_, {pointer_, pointer_, i64_})) {}
 
@@ -51,7 +51,8 @@ class Replacer {
   void replace(Function& mark, const Marked& what) {
     std::vector<CallBase*> calls;
     for (User* user : mark.users())
-      if (auto* call = dyn_cast<CallBase>(user); call != nullptr && call->getCalledOperand() == &mark)
+      if (auto* call = dyn_cast<CallBase>(user);
+          call != nullptr && call->getCalledOperand() == &mark)
         calls.push_back(call);
     for (CallBase* call : calls) {
       if (what.kind != Marked::Kind::kRecord) add_apart(*call->getFunction());
@@ -62,9 +63,15 @@ class Replacer {
             BranchInst::Create(invoke->getNormalDest(), invoke->getIterator());
           call->eraseFromParent();
           break;
-        case Marked::Kind::kTag: tag(*call, what); break;
-        case Marked::Kind::kUntyped: count(*call, what); break;
-        case Marked::Kind::kTyped: call_typed(*call, what); break;
+        case Marked::Kind::kTag:
+          tag(*call, what);
+          break;
+        case Marked::Kind::kUntyped:
+          count(*call, what);
+          break;
+        case Marked::Kind::kTyped:
+          call_typed(*call, what);
+          break;
       }
     }
   }
@@ -106,7 +113,8 @@ class Replacer {
     FunctionCallee callee =
         module_.getOrInsertFunction(what.callee, FunctionType::get(call.getType(), types, false));
     auto* const function = dyn_cast<Function>(callee.getCallee());
-    const bool allocates = call.getType()->isPointerTy() && what.callee.find("realloc") == std::string::npos;
+    const bool allocates =
+        call.getType()->isPointerTy() && what.callee.find("realloc") == std::string::npos;
     if (function != nullptr && allocates) function->addRetAttr(Attribute::NoAlias);
     CallBase* made = nullptr;
     if (auto* invoke = dyn_cast<InvokeInst>(&call))
@@ -122,8 +130,7 @@ class Replacer {
   }
 
   Function* original(CallBase& call, const std::string& name) {
-    return cast<Function>(
-        module_.getOrInsertFunction(name, call.getFunctionType()).getCallee());
+    return cast<Function>(module_.getOrInsertFunction(name, call.getFunctionType()).getCallee());
   }
 
   void tag(CallBase& call, const Marked& what) {
@@ -139,8 +146,8 @@ class Replacer {
     builder.SetCurrentDebugLocation(call.getDebugLoc());
     FunctionCallee tags = module_.getOrInsertFunction(
         "perdura_typed_tag", FunctionType::get(pointer_, {pointer_, i64_, pointer_, i32_}, false));
-    Value* const bytes = builder.CreateIntCast(call.getArgOperand(static_cast<unsigned>(what.size)),
-                                               i64_, false);
+    Value* const bytes =
+        builder.CreateIntCast(call.getArgOperand(static_cast<unsigned>(what.size)), i64_, false);
     CallInst* const tagged = builder.CreateCall(
         tags, {&call, bytes, record(*what.record), ConstantInt::get(i32_, what.shape)});
     tagged->setDoesNotThrow();
@@ -166,8 +173,8 @@ class Replacer {
     Constant*& known = texts_[text];
     if (known != nullptr) return known;
     Constant* const data = ConstantDataArray::getString(context_, text);
-    auto* const made = new GlobalVariable(module_, data->getType(), true,
-                                          GlobalValue::PrivateLinkage, data);
+    auto* const made =
+        new GlobalVariable(module_, data->getType(), true, GlobalValue::PrivateLinkage, data);
     made->setUnnamedAddr(GlobalValue::UnnamedAddr::Global);
     made->setAlignment(Align(1));
     return known = made;
@@ -192,12 +199,16 @@ class Replacer {
     if (!record.slots.empty()) {
       std::vector<Constant*> all;
       for (const Slot& slot : record.slots) {
-        Constant* const value = slot.value != nullptr ? this->record(*slot.value)
-                                                      : ConstantPointerNull::get(pointer_);
-        Constant* const fields[] = {text(slot.member),    number(slot.kind),
-                                    number(slot.offset),  number(slot.bytes),
-                                    value,                number(slot.tag_offset),
-                                    number(slot.tag_bytes), ConstantInt::get(i64_, slot.tag_value)};
+        Constant* const value =
+            slot.value != nullptr ? this->record(*slot.value) : ConstantPointerNull::get(pointer_);
+        Constant* const fields[] = {text(slot.member),
+                                    number(slot.kind),
+                                    number(slot.offset),
+                                    number(slot.bytes),
+                                    value,
+                                    number(slot.tag_offset),
+                                    number(slot.tag_bytes),
+                                    ConstantInt::get(i64_, slot.tag_value)};
         all.push_back(ConstantStruct::get(slot_type_, fields));
       }
       slots = merged("__perdura_slots." + record.key(),
@@ -239,9 +250,8 @@ class Replacer {
 
   Function* caller(const std::string& name, GlobalVariable* part) {
     Type* const none = Type::getVoidTy(context_);
-    Function* const made =
-        Function::createWithDefaultAttr(FunctionType::get(none, false),
-                                        GlobalValue::InternalLinkage, 0, name + ".part", &module_);
+    Function* const made = Function::createWithDefaultAttr(
+        FunctionType::get(none, false), GlobalValue::InternalLinkage, 0, name + ".part", &module_);
     IRBuilder<> builder(BasicBlock::Create(context_, "", made));
     builder.CreateCall(module_.getOrInsertFunction(name, none, pointer_), {part});
     builder.CreateRetVoid();

@@ -34,7 +34,6 @@ void* realloc(void* memory, size_t bytes) {
 
 size_t malloc_usable_size(void* memory) {
   if (memory != NULL && perdura_typed_holds(memory)) return perdura_typed_usable_size(memory);
-  if (next_usable_size == NULL)
-    next_usable_size = (size_t (*)(void*))next("malloc_usable_size");
+  if (next_usable_size == NULL) next_usable_size = (size_t (*)(void*))next("malloc_usable_size");
   return next_usable_size(memory);
 }

@@ -15,21 +15,36 @@
 #include <perdura/compat/softpm.h>
 #include <perdura/typed.h>
 
-#define EXPECT(condition)                                                   \
-  do {                                                                      \
-    if (!(condition)) {                                                     \
+#define EXPECT(condition)                                                     \
+  do {                                                                        \
+    if (!(condition)) {                                                       \
       fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-      exit(1);                                                              \
-    }                                                                       \
+      exit(1);                                                                \
+    }                                                                         \
   } while (0)
 
-struct item { struct item* next; char* text; };
-struct derived { struct item item; void* more; };
-struct flexible { int count; char* texts[]; };
-struct header { char* name; long bytes; }; /* text follows it, and a pointer behind that */
+struct item {
+  struct item* next;
+  char* text;
+};
+struct derived {
+  struct item item;
+  void* more;
+};
+struct flexible {
+  int count;
+  char* texts[];
+};
+struct header {
+  char* name;
+  long bytes;
+}; /* text follows it, and a pointer behind that */
 struct tagged {
   int kind;
-  union { char* text PERDURA_COUNTS_WHEN(kind, 1); uint64_t number; } u;
+  union {
+    char* text PERDURA_COUNTS_WHEN(kind, 1);
+    uint64_t number;
+  } u;
 };
 struct root {
   struct item *by_assignment, *by_cast, *by_return, *by_argument, *by_calloc, *by_sizeof_alone;
@@ -101,7 +116,8 @@ static void make(struct root* root) {
     root->tagged[i] = malloc(sizeof(struct tagged));
     root->tagged[i]->kind = i;
     if (i == 1) root->tagged[i]->u.text = strdup("tagged");
-    else root->tagged[i]->u.number = (uint64_t)(uintptr_t)root->flexible; /* a number all the same */
+    else
+      root->tagged[i]->u.number = (uint64_t)(uintptr_t)root->flexible; /* a number all the same */
   }
   root->texts = malloc(2 * sizeof(char*));
   root->texts[0] = strdup("first");

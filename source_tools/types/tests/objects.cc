@@ -13,9 +13,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include <perdura/typed.h>
 #include <perdura/container.hpp>
 #include <perdura/store.hpp>
-#include <perdura/typed.h>
 
 #define EXPECT(condition)                                                          \
   do {                                                                             \

@@ -10,55 +10,205 @@
 #define P(member) PERDURA_POINTER(T, member)
 #define M(member) PERDURA_MAYBE(T, member)
 #define V(member, type) PERDURA_VALUE(T, member, type)
-#define COMPARE(name, ...)                                 \
-  do {                                                     \
-    PERDURA_DEFINE_TYPE(expected, T, __VA_ARGS__);         \
-    compare_records(name, &expected, PERDURA_RECORD(T));   \
+#define COMPARE(name, ...)                               \
+  do {                                                   \
+    PERDURA_DEFINE_TYPE(expected, T, __VA_ARGS__);       \
+    compare_records(name, &expected, PERDURA_RECORD(T)); \
   } while (0)
-#define COMPARE_PLAIN(name)                                \
-  do {                                                     \
-    PERDURA_DEFINE_PLAIN_TYPE(expected, T);                \
-    compare_records(name, &expected, PERDURA_RECORD(T));   \
+#define COMPARE_PLAIN(name)                              \
+  do {                                                   \
+    PERDURA_DEFINE_PLAIN_TYPE(expected, T);              \
+    compare_records(name, &expected, PERDURA_RECORD(T)); \
   } while (0)
 
-struct plain { int a; char b[13]; double c; };
-struct node { struct node* next; int number; };
-struct pair { void* first; const char* second; };
-struct numbers { long a; size_t b; unsigned long long c; };
-struct integers { uintptr_t maybe; intptr_t also; long not_one; };
-struct functions { int (*call)(int); void (**calls)(void); };
-struct row { char* texts[5]; short count; };
-struct grid { void* cells[3][4]; };
-struct nested { int before; struct node inner; struct pair others; };
-struct nested_rows { struct nested rows[4]; struct plain none[2]; };
-struct anonymous { int kind; struct { char* text; struct { void* deep; int n; }; }; };
-struct anonymous_array { struct { char* key; int value; } entries[6]; };
-struct bits { unsigned a : 3, b : 5; void* p; unsigned long c : 40; void* q; };
-struct flexible_pointers { int count; void* items[]; };
-struct flexible_text { struct node* next; int length; char text[]; };
-struct flexible_structs { size_t count; struct pair pairs[]; };
-struct flexible_rows { size_t count; char* rows[][2]; };
-struct zero_length { void* head; void* items[0]; };
-struct old_tail { void* head; char text[1]; };
-struct atomics { _Atomic(struct node*) head; _Atomic int n; _Atomic(void*) others[2]; };
-struct volatiles { void* volatile v; const struct node* const c; char* restrict r; };
-struct wide { _Alignas(64) void* p; char rest[3]; };
-struct packed_numbers { char a; int b; } __attribute__((packed));
-struct packed_aligned { void* a; int b; int c; void* d; } __attribute__((packed));
-struct enums { enum { kRed, kBlue } colour; enum { kBig = 1ul << 40 } big; void* p; };
-struct booleans { bool a, b; void* p; };
-struct long_double { long double x; void* p; };
-struct int128 { __int128 x; void* p; };
-struct vectors { float v __attribute__((vector_size(32))); void* p; };
-struct complex_number { _Complex double z; void* p; };
-union all_pointers { void* a; struct node* b; char* c; };
-struct union_of_pointers { int kind; union all_pointers u; };
-union some { char* text; long number; double real; };
-struct union_of_some { int kind; union some value; };
-struct anonymous_union { int kind; union { char* text; long number; }; void* after; };
-struct union_of_numbers { union { long a; double b; char c[16]; } u; void* p; };
-struct union_of_structs { union { struct pair p; struct { long a; void* b; } q; } u; };
-struct small_first { union { char c; void* p; } u; };
+struct plain {
+  int a;
+  char b[13];
+  double c;
+};
+struct node {
+  struct node* next;
+  int number;
+};
+struct pair {
+  void* first;
+  const char* second;
+};
+struct numbers {
+  long a;
+  size_t b;
+  unsigned long long c;
+};
+struct integers {
+  uintptr_t maybe;
+  intptr_t also;
+  long not_one;
+};
+struct functions {
+  int (*call)(int);
+  void (**calls)(void);
+};
+struct row {
+  char* texts[5];
+  short count;
+};
+struct grid {
+  void* cells[3][4];
+};
+struct nested {
+  int before;
+  struct node inner;
+  struct pair others;
+};
+struct nested_rows {
+  struct nested rows[4];
+  struct plain none[2];
+};
+struct anonymous {
+  int kind;
+  struct {
+    char* text;
+    struct {
+      void* deep;
+      int n;
+    };
+  };
+};
+struct anonymous_array {
+  struct {
+    char* key;
+    int value;
+  } entries[6];
+};
+struct bits {
+  unsigned a : 3, b : 5;
+  void* p;
+  unsigned long c : 40;
+  void* q;
+};
+struct flexible_pointers {
+  int count;
+  void* items[];
+};
+struct flexible_text {
+  struct node* next;
+  int length;
+  char text[];
+};
+struct flexible_structs {
+  size_t count;
+  struct pair pairs[];
+};
+struct flexible_rows {
+  size_t count;
+  char* rows[][2];
+};
+struct zero_length {
+  void* head;
+  void* items[0];
+};
+struct old_tail {
+  void* head;
+  char text[1];
+};
+struct atomics {
+  _Atomic(struct node*) head;
+  _Atomic int n;
+  _Atomic(void*) others[2];
+};
+struct volatiles {
+  void* volatile v;
+  const struct node* const c;
+  char* restrict r;
+};
+struct wide {
+  _Alignas(64) void* p;
+  char rest[3];
+};
+struct packed_numbers {
+  char a;
+  int b;
+} __attribute__((packed));
+struct packed_aligned {
+  void* a;
+  int b;
+  int c;
+  void* d;
+} __attribute__((packed));
+struct enums {
+  enum { kRed, kBlue } colour;
+  enum { kBig = 1ul << 40 } big;
+  void* p;
+};
+struct booleans {
+  bool a, b;
+  void* p;
+};
+struct long_double {
+  long double x;
+  void* p;
+};
+struct int128 {
+  __int128 x;
+  void* p;
+};
+struct vectors {
+  float v __attribute__((vector_size(32)));
+  void* p;
+};
+struct complex_number {
+  _Complex double z;
+  void* p;
+};
+union all_pointers {
+  void* a;
+  struct node* b;
+  char* c;
+};
+struct union_of_pointers {
+  int kind;
+  union all_pointers u;
+};
+union some {
+  char* text;
+  long number;
+  double real;
+};
+struct union_of_some {
+  int kind;
+  union some value;
+};
+struct anonymous_union {
+  int kind;
+  union {
+    char* text;
+    long number;
+  };
+  void* after;
+};
+struct union_of_numbers {
+  union {
+    long a;
+    double b;
+    char c[16];
+  } u;
+  void* p;
+};
+struct union_of_structs {
+  union {
+    struct pair p;
+    struct {
+      long a;
+      void* b;
+    } q;
+  } u;
+};
+struct small_first {
+  union {
+    char c;
+    void* p;
+  } u;
+};
 enum kind { kText, kNumber, kNode };
 struct tagged {
   enum kind kind;
@@ -75,18 +225,48 @@ struct tagged_otherwise {
     double d;
   };
 };
-struct tagged_rows { struct tagged rows[3]; };
-struct annotated { unsigned long word PERDURA_MAY_POINT; void* raw PERDURA_NO_POINTER; void* p; };
-struct annotated_bytes { char odd; char bytes[31] PERDURA_MAY_POINT; };
-struct PERDURA_NAMED("bank::account") account { void* owner; };
-typedef struct { void* p; int n; } typedefed;
+struct tagged_rows {
+  struct tagged rows[3];
+};
+struct annotated {
+  unsigned long word PERDURA_MAY_POINT;
+  void* raw PERDURA_NO_POINTER;
+  void* p;
+};
+struct annotated_bytes {
+  char odd;
+  char bytes[31] PERDURA_MAY_POINT;
+};
+struct PERDURA_NAMED("bank::account") account {
+  void* owner;
+};
+typedef struct {
+  void* p;
+  int n;
+} typedefed;
 typedef void* handle;
-struct handles { handle a; handle b[2]; };
+struct handles {
+  handle a;
+  handle b[2];
+};
 struct opaque;
-struct of_opaque { struct opaque* p; struct opaque** q; };
-struct list_head { struct list_head *next, *prev; };
-struct embedded { int id; struct list_head link; struct list_head children[2]; };
-struct empty_inside { struct {} none; void* p; };
+struct of_opaque {
+  struct opaque* p;
+  struct opaque** q;
+};
+struct list_head {
+  struct list_head *next, *prev;
+};
+struct embedded {
+  int id;
+  struct list_head link;
+  struct list_head children[2];
+};
+struct empty_inside {
+  struct {
+  } none;
+  void* p;
+};
 
 int main(void) {
 #define T struct plain

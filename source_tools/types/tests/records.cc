@@ -32,25 +32,72 @@ constexpr uint32_t M = PERDURA_SLOT_MAYBE;
 }  // namespace
 
 namespace bank {
-struct account { account* next; long cents; };
-namespace inside { struct deep { void* p; }; }
+struct account {
+  account* next;
+  long cents;
+};
+namespace inside {
+struct deep {
+  void* p;
+};
+}  // namespace inside
 }  // namespace bank
-struct account { void* owner; int number; };
-struct base { void* b; };
-struct derived : base { int n; void* d; };
+struct account {
+  void* owner;
+  int number;
+};
+struct base {
+  void* b;
+};
+struct derived : base {
+  int n;
+  void* d;
+};
 struct empty {};
-struct of_empty : empty { void* p; };
-struct two_bases : base, bank::account { void* own; };
-struct has_virtual { virtual ~has_virtual() = default; void* p; int n; };
-struct overrides : has_virtual { void* more; };
-struct late_virtual : base { virtual void f() {} void* q; };
-struct virtual_base : virtual base { void* v; };
-struct reference { int& r; const base& b; };
-struct member_pointers { int base::* data; void (has_virtual::*function)(); void* p; };
-struct of_null { decltype(nullptr) n; void* p; };
+struct of_empty : empty {
+  void* p;
+};
+struct two_bases : base, bank::account {
+  void* own;
+};
+struct has_virtual {
+  virtual ~has_virtual() = default;
+  void* p;
+  int n;
+};
+struct overrides : has_virtual {
+  void* more;
+};
+struct late_virtual : base {
+  virtual void f() {}
+  void* q;
+};
+struct virtual_base : virtual base {
+  void* v;
+};
+struct reference {
+  int& r;
+  const base& b;
+};
+struct member_pointers {
+  int base::* data;
+  void (has_virtual::*function)();
+  void* p;
+};
+struct of_null {
+  decltype(nullptr) n;
+  void* p;
+};
 template <class T, int N>
-struct holder { T values[N]; void* p; };
-struct smart { std::unique_ptr<base> u; std::shared_ptr<base> s; int n; };
+struct holder {
+  T values[N];
+  void* p;
+};
+struct smart {
+  std::unique_ptr<base> u;
+  std::shared_ptr<base> s;
+  int n;
+};
 struct private_members {
  public:
   explicit private_members(void* p) : p_(p) {}
@@ -60,12 +107,34 @@ struct private_members {
   [[maybe_unused]] int n_ = 0;
   void* p_;
 };
-struct of_vector { int n; std::vector<void*> v; };
-struct of_array { std::array<base*, 3> a; std::array<int, 3> n; };
-struct of_atomic { std::atomic<base*> p; std::atomic<int> n; };
-class abstract { public: virtual void f() = 0; protected: void* p = nullptr; };
-struct no_unique { [[no_unique_address]] empty e; void* p; };
-struct statics { static void* s; void* p; static constexpr int n = 3; };
+struct of_vector {
+  int n;
+  std::vector<void*> v;
+};
+struct of_array {
+  std::array<base*, 3> a;
+  std::array<int, 3> n;
+};
+struct of_atomic {
+  std::atomic<base*> p;
+  std::atomic<int> n;
+};
+class abstract {
+ public:
+  virtual void f() = 0;
+
+ protected:
+  void* p = nullptr;
+};
+struct no_unique {
+  [[no_unique_address]] empty e;
+  void* p;
+};
+struct statics {
+  static void* s;
+  void* p;
+  static constexpr int n = 3;
+};
 
 int main() {
   compare<bank::account>("bank::account", {{0, P}});

@@ -59,8 +59,8 @@ static int records_that_differ;
 static inline void show_places(const char* whose, const struct places* places) {
   for (int i = 0; i < places->count; ++i)
     printf("    %s: kind %u at %lu%s, tag %u at %u = %lu\n", whose, places->all[i].kind,
-           places->all[i].offset, places->all[i].in_tail ? " (tail)" : "",
-           places->all[i].tag_bytes, places->all[i].tag_offset, places->all[i].tag_value);
+           places->all[i].offset, places->all[i].in_tail ? " (tail)" : "", places->all[i].tag_bytes,
+           places->all[i].tag_offset, places->all[i].tag_value);
 }
 
 static inline void compare_records(const char* name, const perdura_type* expected,

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include <perdura/container.hpp>
 #include <perdura/typed.h>
+#include <perdura/container.hpp>
 
 #include "base/process.hpp"
 #include "media/medium.hpp"
