@@ -122,12 +122,13 @@ class Heap : public commit::EpochGuest {
   Result<void*> allocate_typed(detail::Mutator& mutator, const perdura_type& type, u64 count);
   Result<void*> allocate_flexible(detail::Mutator& mutator, const perdura_type& type, u64 bytes);
   /// As many objects as have room in `bytes` bytes, for a container that stores to its blocks
-  /// itself: not zeroed where `zeroed` is false, and then with whatever the space held before.
+  /// itself: not zeroed where `zeroed` is false, and then with whatever the space held before. With
+  /// `flexible` one object of so many bytes.
   Result<void*> allocate_array(detail::Mutator& mutator, const perdura_type& type, u64 bytes,
-                               bool zeroed) {
-    if (void* block = allocate_array_fast(mutator, type, bytes, zeroed)) [[likely]]
+                               bool zeroed, bool flexible = false) {
+    if (void* block = allocate_array_fast(mutator, type, bytes, zeroed, flexible)) [[likely]]
       return block;
-    return allocate_of_type(mutator, type, bytes, false, zeroed);
+    return allocate_of_type(mutator, type, bytes, flexible, zeroed);
   }
   /// A block of the same type and contents with space for `bytes`, instead of `block`.
   Result<void*> reallocate_typed(detail::Mutator& mutator, void* block, u64 bytes);
@@ -138,6 +139,11 @@ class Heap : public commit::EpochGuest {
   /// Give back each typed block with this tag, while nobody else uses the heap: one without
   /// versions, since not all stores are reported.
   void deallocate_all(detail::Mutator& mutator, u16 tag);
+  /// The block that holds an address, allocated or not; with no units: none does.
+  Block block_at(const void* address) const;
+  /// A typed block has this type from now on, if it is as large as an object of it.
+  Status retype(detail::Mutator& mutator, const Block& block, const perdura_type& type,
+                bool flexible);
   /// What a typed block has at least: an object of its type.
   Result<u64> least_bytes(const void* block);
   /// Of a typed block.
@@ -266,7 +272,7 @@ class Heap : public commit::EpochGuest {
   Result<void*> allocate_of_type(detail::Mutator& mutator, const perdura_type& type, u64 bytes,
                                  bool flexible, bool zeroed = true);
   void* allocate_array_fast(detail::Mutator& mutator, const perdura_type& type, u64 bytes,
-                            bool zeroed);
+                            bool zeroed, bool flexible);
   void deallocate_in_slab(detail::Mutator& mutator, Block first, u16 tag);
   std::string check_types(u64& count) const;
   template <class Move>
@@ -341,7 +347,7 @@ inline void* Heap::allocate_fast(detail::Mutator& mutator, u64 size, u64 alignme
 
 /// As allocate_fast, of a type that the thread has allocated lately.
 inline void* Heap::allocate_array_fast(detail::Mutator& mutator, const perdura_type& type,
-                                       u64 bytes, bool zeroed) {
+                                       u64 bytes, bool zeroed, bool flexible) {
   if (bytes > kSmallMax || type.alignment > 16 || mutator.heap_cache == nullptr ||
       region_.aliases() != 0) [[unlikely]]
     return nullptr;
@@ -358,7 +364,7 @@ inline void* Heap::allocate_array_fast(detail::Mutator& mutator, const perdura_t
   const auto offset = static_cast<u64>(block - reinterpret_cast<const std::byte*>(current.slab));
   u16& tag = current.slab->types(info)[offset * info.reciprocal >> 32];
   // Blocks of one type have mostly been of it before.
-  if (const auto wanted = static_cast<u16>(2 * known.number); tag != wanted)
+  if (const auto wanted = static_cast<u16>(2 * known.number + flexible); tag != wanted)
     store(mutator, tag, wanted);
   if (zeroed) zero(mutator, block, info.block_bytes);
   return block;

@@ -108,6 +108,38 @@ Result<void*> Heap::allocate_of_type(Mutator& mutator, const perdura_type& type,
   });
 }
 
+Block Heap::block_at(const void* address) const {
+  const std::byte* const place = blocks_.place_of(address);
+  Block block = blocks_.slab_of(place);
+  if (block.unit == ~u64{0}) return {};
+  if (block.slab != nullptr) {
+    const auto offset = static_cast<u64>(place - reinterpret_cast<const std::byte*>(block.slab));
+    block.index = static_cast<u32>(offset * block.info().reciprocal >> 32);
+    const bool is_one =
+        block.index >= block.info().first_block && block.index < block.info().block_count;
+    return is_one ? block : Block{};
+  }
+  // The units of a large block but its first look free.
+  const u64 own = block.unit;
+  while (block.unit != 0 && units_.entry(block.unit).kind == UnitKind::kFree) --block.unit;
+  block.entry = units_.entry(block.unit);
+  const bool is_in_it =
+      block.entry.kind == UnitKind::kLarge && own - block.unit < block.entry.units;
+  return is_in_it ? block : Block{};
+}
+
+Status Heap::retype(Mutator& mutator, const Block& block, const perdura_type& type, bool flexible) {
+  if (block.bytes() < type.size) return {};
+  ThreadCache::KnownNumber& known = cache_of(mutator).known(type);
+  if (known.type != &type) {
+    PERDURA_ASSIGN(const u32 number, types_.number_of(mutator, type));
+    known = {&type, number};
+  }
+  const u16 tag = block_tag(known.number, flexible);
+  if (block.tag() != tag) store(mutator, blocks_.tag_place(block), tag);
+  return {};
+}
+
 void Heap::forget_types() {
   std::lock_guard lock(caches_mutex_);
   for (const auto& cache : caches_) cache->types.fill({});

@@ -26,7 +26,7 @@ import re
 import sys
 
 DOCUMENTS = ["guarantees", "transactions", "itm", "containers", "tracking", "api", "objects", "compiler",
-             "structures", "operations", "choosing", "evolution"]
+             "structures", "operations", "choosing", "evolution", "types"]
 
 MARK = re.compile(r"<!--\s*(?:(test)\s*(\d*):\s*(.*?)|(no promise)\s*(\d*))\s*-->")
 SENTENCE_END = re.compile(r"(?<=[.?!])[)\"]*\s+(?=[A-Z0-9`*\[(\"~])|(?<=[.?!])\)\s+")
@@ -58,6 +58,9 @@ def known_tests(root):
         known.add(match[1])
     for _, match in names(r"add_(?:compiled_)?test\((?:NAME )?(compiled_[a-z]+)",
                           "compiler/tests/CMakeLists.txt"):
+        known.add(match[1])
+    for _, match in names(r"perdura_add_types_test\((types_[a-z]+)\)",
+                          "source_tools/types/tests/CMakeLists.txt"):
         known.add(match[1])
     return known
 

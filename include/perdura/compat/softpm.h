@@ -6,8 +6,9 @@
  *   cr->l = list_head;
  *   pPoint(id);
  *
- * Objects that a container is to take in are made with perdura_new and a type record: SoftPM's
- * compiler pass is not part of Perdura. A container is a file of its own, beside others of the same
+ * Objects that a container is to take in are made with perdura_new and a type record, or with
+ * malloc and new in a program that perdura-clang --perdura-types compiles, as SoftPM's pass does
+ * (docs/types.md). A container is a file of its own, beside others of the same
  * executable and user in $XDG_STATE_HOME/perdura or ~/.local/state/perdura; PERDURA_STORE names
  * another place by a URI, to whose path a container adds its number.
  *
@@ -39,6 +40,7 @@ int pCAlloc(int magic, int cSSize, void** cStruct);
 int pCAllocTyped(int magic, const perdura_type* type, void** cStruct);
 
 /* Restore a container, or create it where there is none (beyond the paper). */
+int pCOpen(int magic, int cSSize, void** cStruct);
 int pCOpenTyped(int magic, const perdura_type* type, void** cStruct);
 
 /* -PERDURA_NOT_FOUND for an identifier of no container. */

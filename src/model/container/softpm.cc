@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include <perdura/typed.h>
 #include <perdura/container.hpp>
 
 #include "base/process.hpp"
@@ -22,6 +23,13 @@ std::string uri_of(int magic) {
   return media::uri_beside(detail::own_store_uri(), suffix);
 }
 
+constexpr char kUntypedRoot[] = "softpm root of ";
+
+bool is_untyped_root(Container& container, const void* root) {
+  return value_or_throw(container.runtime().runtime().heap().type_name(root))
+      .starts_with(kUntypedRoot);
+}
+
 /// The record of a root of which the program does not say where pointers are: each word may be one.
 const perdura_type& root_type(int bytes) {
   struct Root {
@@ -33,7 +41,7 @@ const perdura_type& root_type(int bytes) {
   std::lock_guard lock(process_mutex(ProcessMutex::kRootTypes));
   if (roots == nullptr) roots = new std::map<int, Root>;
   // First: where there is no memory for it, nothing without a name stays behind.
-  std::string name = "softpm root of " + std::to_string(bytes) + " bytes";
+  std::string name = kUntypedRoot + std::to_string(bytes) + " bytes";
   const auto [found, fresh] = roots->try_emplace(bytes);
   Root& root = found->second;
   if (fresh) {
@@ -79,7 +87,8 @@ class Containers {
     return add(magic, std::move(container));
   }
 
-  int restore(int magic, void** root) {
+  /// With `type`: a root of another type is refused, unless nothing is known of it.
+  int restore(int magic, void** root, const perdura_type* type = nullptr) {
     std::lock_guard lock(mutex_);
     require_closed(magic);
     Container container = Container::open(uri_of(magic), chunked(false));
@@ -89,6 +98,7 @@ class Containers {
       throw Error(Code::kNotFound, "the container " + std::to_string(magic) +
                                        " never had a persistence point; make it with pCAlloc");
     }
+    if (type != nullptr && !is_untyped_root(container, found)) (void)container.root(*type);
     *root = found;
     return add(magic, std::move(container));
   }
@@ -189,6 +199,15 @@ int pCAlloc(int magic, int cSSize, void** cStruct) {
   });
 }
 
+int pCOpen(int magic, int cSSize, void** cStruct) {
+  return identifier_of(cStruct, [&] {
+    if (cSSize <= 0)
+      throw perdura::Error(perdura::Code::kInvalidArgument,
+                           "the root of a container has at least a byte");
+    return containers().open(magic, perdura::root_type(cSSize), cStruct);
+  });
+}
+
 int pCAllocTyped(int magic, const perdura_type* type, void** cStruct) {
   return identifier_of(cStruct,
                        [&] { return containers().create(magic, required(type), cStruct); });
@@ -200,6 +219,23 @@ int pCOpenTyped(int magic, const perdura_type* type, void** cStruct) {
 
 int pCRestore(int magic, void** cStruct) {
   return identifier_of(cStruct, [&] { return containers().restore(magic, cStruct); });
+}
+
+// A size that is not the type's is that of more: then each word may be a pointer.
+int perdura_typed_pCAlloc(int magic, int bytes, void** root, const perdura_type* type) {
+  if (type == nullptr || bytes < 0 || static_cast<unsigned>(bytes) != type->size)
+    return pCAlloc(magic, bytes, root);
+  return pCAllocTyped(magic, type, root);
+}
+
+int perdura_typed_pCOpen(int magic, int bytes, void** root, const perdura_type* type) {
+  if (type == nullptr || bytes < 0 || static_cast<unsigned>(bytes) != type->size)
+    return pCOpen(magic, bytes, root);
+  return pCOpenTyped(magic, type, root);
+}
+
+int perdura_typed_pCRestore(int magic, void** root, const perdura_type* type) {
+  return identifier_of(root, [&] { return containers().restore(magic, root, type); });
 }
 
 int pCSetAttr(int cID, struct cattr* attr) {

@@ -47,6 +47,7 @@ VolatileHeap::VolatileHeap()
   Mutator& mutator = mutators_->this_thread();
   const InOperation operation(mutator);
   value_or_throw(heap_->format(mutator));
+  existing_.store(this, std::memory_order_release);
 }
 
 void VolatileHeap::pin(const void* object) {

@@ -16,9 +16,12 @@ class VolatileHeap {
  public:
   /// Made by the first call; never destroyed.
   static VolatileHeap& instance();
+  /// nullptr: nobody has made it yet.
+  static VolatileHeap* existing() noexcept { return existing_.load(std::memory_order_acquire); }
 
   /// kForked in a child of the process that made it.
   Status usable() const;
+  bool is_inherited() const noexcept { return forked_since(process_generation_); }
 
   heap::Heap& heap() { return *heap_; }
   track::Mutators& mutators() { return *mutators_; }
@@ -44,6 +47,8 @@ class VolatileHeap {
   Said take(const void* object, u64 bytes) noexcept;
   /// Of the place where it is now, with `bytes` there.
   void give(Said said, const void* object, u64 bytes) noexcept;
+  /// Whether anything was said of any object.
+  bool has_said() const noexcept { return said_.load(std::memory_order_relaxed); }
 
   // --- while mutators stand still
 
@@ -56,6 +61,7 @@ class VolatileHeap {
  private:
   VolatileHeap();
 
+  static inline constinit std::atomic<VolatileHeap*> existing_{nullptr};
   const u64 process_generation_ = process_generation();
   std::unique_ptr<region::Region> region_;
   std::unique_ptr<track::Mutators> mutators_;

@@ -1,0 +1,114 @@
+/* Types of ordinary allocations: what code calls that is compiled with --perdura-types
+ * (docs/types.md), and what a program may say for it.
+ *
+ * With perdura-clang --perdura-types each malloc, calloc, realloc, strdup and new whose type the
+ * compiler sees makes a volatile object of a container (perdura/container.h) with a type record.
+ * Such an object is ordinary memory until a point finds it reachable; free and delete take it
+ * back, wherever it is then. Other compilers skip the annotations below. */
+#ifndef PERDURA_TYPED_H
+#define PERDURA_TYPED_H
+
+#include <stddef.h>
+
+#include <perdura/type.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- annotations -------------------------------------------------------------------------------*/
+
+#ifdef __clang__
+#define PERDURA_ANNOTATE(text) __attribute__((annotate(text)))
+#else
+#define PERDURA_ANNOTATE(text)
+#endif
+
+/* Of a member of a union: it counts while the member `tag` beside the union is `value`, an
+ * enumerator or a number; or while it is another one. */
+#define PERDURA_COUNTS_WHEN(tag, value) PERDURA_ANNOTATE("perdura_when:" #tag "=" #value)
+#define PERDURA_COUNTS_UNLESS(tag, value) PERDURA_ANNOTATE("perdura_unless:" #tag "=" #value)
+/* Of a member: each word of it may be a pointer, as of an integer that holds one at times. */
+#define PERDURA_MAY_POINT PERDURA_ANNOTATE("perdura_maybe")
+/* Of a member: it is no pointer, whatever its type says. */
+#define PERDURA_NO_POINTER PERDURA_ANNOTATE("perdura_plain")
+/* Of a structure, before its name: stores know it by this name. */
+#define PERDURA_NAMED(name) PERDURA_ANNOTATE("perdura_name:" name)
+/* Of a function of the program that gives out memory: what it returns has the type that its
+ * caller gives it, and what malloc gives it in its body is for that. */
+#define PERDURA_ALLOCATOR PERDURA_ANNOTATE("perdura_allocator")
+
+/* The record of a type, in code that is compiled with --perdura-types; elsewhere it does not link.
+ */
+#define PERDURA_RECORD(type) perdura_record_of((type*)0)
+const perdura_type* perdura_record_of(const void* null_pointer);
+
+/* --- what the compiler makes of allocations ----------------------------------------------------*/
+
+enum perdura_shape {
+  PERDURA_SHAPE_OBJECTS = 0,  /* one object, or as many as have room */
+  PERDURA_SHAPE_FLEXIBLE = 1, /* one, and behind it what the last slot says, or no pointers */
+};
+
+/* As the functions without `typed`. Where memory of the type cannot be had for another reason than
+ * that there is none, as when the program has two types of one name, its words may be pointers. */
+void* perdura_typed_malloc(size_t bytes, const perdura_type* type, unsigned shape);
+void* perdura_typed_calloc(size_t count, size_t bytes, const perdura_type* type, unsigned shape);
+/* An object keeps the type that it has. What malloc made without a type gets this one. */
+void* perdura_typed_realloc(void* object, size_t bytes, const perdura_type* type, unsigned shape);
+char* perdura_typed_strdup(const char* text);
+char* perdura_typed_strndup(const char* text, size_t length_max);
+/* operator new: throws std::bad_alloc. */
+void* perdura_typed_new(size_t bytes, const perdura_type* type, unsigned shape);
+void* perdura_typed_new_nothrow(size_t bytes, const perdura_type* type, unsigned shape);
+/* What malloc gives an allocator of the program: its words may be pointers, until it is tagged. */
+void* perdura_typed_raw_malloc(size_t bytes);
+void* perdura_typed_raw_calloc(size_t count, size_t bytes);
+void* perdura_typed_raw_realloc(void* object, size_t bytes);
+/* An object of the type begins at `place`, which an allocator of the program has returned for so
+ * many bytes: the block that holds it has the type from there on, and words that may be pointers
+ * before it. A block that is larger than that keeps what it is: it has other objects as well. */
+void* perdura_typed_tag(void* place, size_t bytes, const perdura_type* type, unsigned shape);
+
+/* For the functions of the C library that take back what others gave out, which a program
+ * compiled so replaces. */
+int perdura_typed_holds(const void* object);
+void perdura_typed_free(void* object);
+size_t perdura_typed_usable_size(const void* object);
+
+/* SoftPM's functions, with the type of what *root points to. */
+int perdura_typed_pCAlloc(int magic, int bytes, void** root, const perdura_type* type);
+int perdura_typed_pCOpen(int magic, int bytes, void** root, const perdura_type* type);
+int perdura_typed_pCRestore(int magic, void** root, const perdura_type* type);
+
+/* An allocation whose type the compiler did not see. */
+typedef struct perdura_untyped_site {
+  const char* place;  /* FILE:LINE:COLUMN */
+  const char* call;   /* what is called there */
+  unsigned long made; /* how often; roughly, where several threads allocate there at once */
+} perdura_untyped_site;
+
+/* A file that was compiled so tells what it has when it is loaded, and when it is unloaded. */
+typedef struct perdura_typed_part {
+  const perdura_type* const* types;
+  size_t type_count;
+  perdura_untyped_site* sites;
+  size_t site_count;
+  struct perdura_typed_part* next; /* the library's */
+} perdura_typed_part;
+void perdura_typed_begin(perdura_typed_part* part);
+void perdura_typed_end(perdura_typed_part* part);
+
+/* --- what a program may ask --------------------------------------------------------------------*/
+
+/* How often sites without a type allocated so far: what they gave out is in no version. */
+unsigned long perdura_untyped_allocations(void);
+/* visit(site, argument) of each of them that did. */
+void perdura_for_each_untyped_site(void (*visit)(const perdura_untyped_site*, void*),
+                                   void* argument);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

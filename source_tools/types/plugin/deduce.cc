@@ -1,0 +1,182 @@
+#include "deduce.hpp"
+
+#include <algorithm>
+
+#include <clang/AST/ASTContext.h>
+#include <clang/AST/DeclCXX.h>
+#include <clang/AST/ExprCXX.h>
+
+namespace perdura::types {
+
+using namespace clang;
+
+namespace {
+
+constexpr uint64_t kRoundedBy = 16;
+constexpr int kDepthMax = 8;
+
+QualType plain(QualType type) { return type.getCanonicalType().getUnqualifiedType(); }
+
+QualType element(const ASTContext& context, QualType type) {
+  type = plain(type);
+  while (const ArrayType* const array = context.getAsArrayType(type))
+    type = plain(array->getElementType());
+  return type;
+}
+
+bool is_known(QualType type) {
+  return !type.isNull() && !type->isVoidType() && !type->isFunctionType() &&
+         !type->isDependentType() && !type->isIncompleteType() && !type->isSizelessType();
+}
+
+bool is_bytes(QualType type) {
+  return type->isCharType() || type->isStdByteType() || type->isChar8Type();
+}
+
+uint64_t bytes(const ASTContext& context, QualType type) {
+  return static_cast<uint64_t>(context.getTypeSizeInChars(type).getQuantity());
+}
+
+void add(const ASTContext& context, std::vector<QualType>& types, QualType type) {
+  type = element(context, type);
+  if (std::find(types.begin(), types.end(), type) == types.end()) types.push_back(type);
+}
+
+Size joined(Size a, const Size& b, Size::Form form) {
+  for (const QualType type : b.types)
+    if (std::find(a.types.begin(), a.types.end(), type) == a.types.end()) a.types.push_back(type);
+  a.form = a.types.empty() ? Size::Form::kUnknown : form;
+  return a;
+}
+
+Size form_of(const ASTContext& context, const Expr* size, int depth) {
+  size = size->IgnoreParenCasts();
+  if (depth > kDepthMax) return {};
+  if (const auto* trait = dyn_cast<UnaryExprOrTypeTraitExpr>(size)) {
+    if (trait->getKind() != UETT_SizeOf || trait->getTypeOfArgument()->isDependentType()) return {};
+    Size one{Size::Form::kOne, {}, 0};
+    const QualType type = trait->getTypeOfArgument().getNonReferenceType();
+    if (context.getAsArrayType(type) != nullptr) one.form = Size::Form::kArray;
+    add(context, one.types, type);
+    return one;
+  }
+  if (const auto* offset = dyn_cast<OffsetOfExpr>(size)) {
+    Size more{Size::Form::kMore, {}, 0};
+    add(context, more.types, offset->getTypeSourceInfo()->getType());
+    return more;
+  }
+  if (const auto* operation = dyn_cast<BinaryOperator>(size)) {
+    if (operation->isComparisonOp() || operation->isAssignmentOp()) return {};
+    if (operation->getOpcode() == BO_Comma) return form_of(context, operation->getRHS(), depth + 1);
+    Size a = form_of(context, operation->getLHS(), depth + 1);
+    Size b = form_of(context, operation->getRHS(), depth + 1);
+    return operation->getOpcode() == BO_Mul ? product(std::move(a), std::move(b))
+                                            : joined(std::move(a), b, Size::Form::kMore);
+  }
+  if (const auto* choice = dyn_cast<ConditionalOperator>(size))
+    return joined(form_of(context, choice->getTrueExpr(), depth + 1),
+                  form_of(context, choice->getFalseExpr(), depth + 1), Size::Form::kMore);
+  if (const auto* name = dyn_cast<DeclRefExpr>(size)) {
+    const auto* const variable = dyn_cast<VarDecl>(name->getDecl());
+    if (variable == nullptr || variable->getInit() == nullptr || isa<ParmVarDecl>(variable))
+      return {};
+    Size said = form_of(context, variable->getInit(), depth + 1);
+    // What became of it since is not looked at.
+    if (!variable->getType().isConstQualified() && said.form != Size::Form::kUnknown)
+      said.form = Size::Form::kMore;
+    return said;
+  }
+  return {};
+}
+
+/// Whether an object of `whole` begins with one of `part`, as derived structures do.
+bool begins_with(const ASTContext& context, QualType whole, QualType part) {
+  for (int depth = 0; depth < kDepthMax; ++depth) {
+    if (whole == part) return true;
+    const auto* const record = whole->getAs<RecordType>();
+    if (record == nullptr || record->getDecl()->getDefinition() == nullptr) return false;
+    const RecordDecl* const decl = record->getDecl()->getDefinition();
+    if (const auto* cxx = dyn_cast<CXXRecordDecl>(decl);
+        cxx != nullptr && cxx->getNumBases() != 0) {
+      whole = plain(cxx->bases_begin()->getType());
+      continue;
+    }
+    if (decl->field_empty()) return false;
+    whole = element(context, decl->field_begin()->getType());
+  }
+  return false;
+}
+
+/// A type whose last member is a flexible array, or one that C programs take for one.
+Deduced shaped(Records& records, QualType type, Size::Form form) {
+  const RecordPtr record = records.of(type);
+  if (!record->refused.empty()) return {nullptr, 0, record->refused};
+  if (form == Size::Form::kOne || form == Size::Form::kArray)
+    return {record, record->has_tail() ? 1u : 0u, {}};
+  // A structure that ends with a flexible array of what holds no pointers needs no tail.
+  if (const auto* structure = type->getAs<RecordType>())
+    if (structure->getDecl()->getDefinition()->hasFlexibleArrayMember()) return {record, 1, {}};
+  return {records.with_more(record), 1, {}};
+}
+
+}  // namespace
+
+Size product(Size a, Size b) {
+  if (a.form == Size::Form::kUnknown) std::swap(a, b);
+  if (b.form == Size::Form::kUnknown) {
+    if (a.form == Size::Form::kOne) a.form = Size::Form::kArray;
+    return a;
+  }
+  return joined(std::move(a), b, Size::Form::kMore);
+}
+
+Size size_of(const ASTContext& context, const Expr* size) {
+  Size found = form_of(context, size, 0);
+  Expr::EvalResult value;
+  if (!size->isValueDependent() && !size->isTypeDependent() && size->EvaluateAsInt(value, context))
+    found.constant = value.Val.getInt().getZExtValue();
+  if (found.form == Size::Form::kMore && found.types.size() == 1 && is_known(found.types[0])) {
+    const uint64_t one = bytes(context, found.types[0]);
+    if (found.constant >= one && found.constant < one + kRoundedBy) found.form = Size::Form::kOne;
+  }
+  return found;
+}
+
+Deduced deduce(Records& records, const ASTContext& context, QualType pointee, const Size& size) {
+  const bool has_use = is_known(pointee);
+  const QualType used = has_use ? element(context, pointee) : QualType();
+  std::vector<QualType> sizes;
+  for (const QualType type : size.types)
+    if (is_known(type)) sizes.push_back(type);
+  if (!has_use || (is_bytes(used) && !sizes.empty() && !is_bytes(sizes[0]))) {
+    if (sizes.empty())
+      return {nullptr, 0,
+              pointee.isNull() || pointee->isVoidType() ? "" : "its type is incomplete here"};
+    return shaped(records, sizes[0], sizes.size() > 1 ? Size::Form::kMore : size.form);
+  }
+  if (is_bytes(used)) return {records.of(used), 0, {}};
+  const bool is_sized = std::find(sizes.begin(), sizes.end(), used) != sizes.end();
+  if (is_sized) return shaped(records, used, sizes.size() > 1 ? Size::Form::kMore : size.form);
+  // Scalars are as many as have room, whatever they are counted in.
+  const RecordPtr own = records.of(used);
+  const bool in_bytes = std::all_of(sizes.begin(), sizes.end(), is_bytes);
+  if (in_bytes) {
+    const bool fits = size.constant != 0 && size.constant % bytes(context, used) == 0;
+    if (!used->isRecordType()) return {own, 0, {}};
+    return shaped(records, used, fits ? Size::Form::kArray : Size::Form::kMore);
+  }
+  const auto is_scalar = [](QualType type) { return !type->isRecordType(); };
+  if (is_scalar(used) && std::all_of(sizes.begin(), sizes.end(), is_scalar)) {
+    const auto is_pointer = [](QualType type) { return type->isAnyPointerType(); };
+    if (is_pointer(used) == is_pointer(sizes[0]) && sizes.size() == 1) return {own, 0, {}};
+  }
+  for (const QualType type : sizes) {
+    if (begins_with(context, type, used)) return shaped(records, type, size.form);
+    if (begins_with(context, used, type)) return shaped(records, used, Size::Form::kMore);
+  }
+  return {records.words(), 0,
+          "it is used as '" + own->name + "' and sized as '" + records.of(sizes[0])->name +
+              "': each word of it may be a pointer"};
+}
+
+}  // namespace perdura::types

@@ -1,0 +1,476 @@
+// Clang's plugin of perdura-clang --perdura-types (docs/types.md): finds the type of each
+// allocation, and lets the call call a function that does not exist, whose name says what is
+// wanted. Arguments stay as they are. The pass (replace.cc) makes calls of the library of these,
+// with type records.
+#include <fstream>
+#include <set>
+
+#include <clang/AST/ASTConsumer.h>
+#include <clang/AST/Attr.h>
+#include <clang/AST/Mangle.h>
+#include <clang/AST/RecursiveASTVisitor.h>
+#include <clang/Basic/Builtins.h>
+#include <clang/Basic/Version.h>
+#include <clang/Frontend/CompilerInstance.h>
+#include <clang/Frontend/FrontendPluginRegistry.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include "deduce.hpp"
+
+namespace perdura::types {
+namespace {
+
+using namespace clang;
+
+struct Settings {
+  std::map<std::string, int> allocators;  ///< to the number of their size argument, -1: the last
+  bool lists = false;
+  std::string list_file;
+};
+
+constexpr char kRemedy[] =
+    "cast the result to a pointer to its type, assign it to one, or say sizeof(type)";
+
+/// What a function that allocates is replaced with, and where its sizes are.
+struct Allocator {
+  const char* typed;
+  const char* raw;
+  int size;
+  int count = -1;
+};
+const std::map<std::string, Allocator>& allocators_of_c() {
+  static const std::map<std::string, Allocator> all{
+      {"malloc", {"perdura_typed_malloc", "perdura_typed_raw_malloc", 0}},
+      {"calloc", {"perdura_typed_calloc", "perdura_typed_raw_calloc", 1, 0}},
+      {"realloc", {"perdura_typed_realloc", "perdura_typed_raw_realloc", 1}}};
+  return all;
+}
+const std::set<std::string>& untypable() {
+  static const std::set<std::string> all{"aligned_alloc", "memalign",     "posix_memalign",
+                                         "valloc",        "reallocarray", "pvalloc"};
+  return all;
+}
+
+class Visitor : public RecursiveASTVisitor<Visitor> {
+ public:
+  Visitor(CompilerInstance& compiler, const Settings& settings)
+      : compiler_(compiler),
+        context_(compiler.getASTContext()),
+        settings_(settings),
+        records_(context_) {}
+
+  bool shouldVisitTemplateInstantiations() const { return true; }
+  bool shouldVisitImplicitCode() const { return true; }
+
+  bool TraverseStmt(Stmt* statement) {
+    if (statement == nullptr) return true;
+    path_.push_back(statement);
+    const bool more = RecursiveASTVisitor::TraverseStmt(statement);
+    path_.pop_back();
+    return more;
+  }
+
+  bool TraverseDecl(Decl* decl) {
+    auto* const function = dyn_cast_or_null<FunctionDecl>(decl);
+    if (function == nullptr) return RecursiveASTVisitor::TraverseDecl(decl);
+    // Constants are computed by functions whose allocations are the compiler's own.
+    const auto* const method = dyn_cast<CXXMethodDecl>(function);
+    const bool is_lambda = method != nullptr && method->getParent()->isLambda();
+    if (function->isDependentContext() || (function->isConstexpr() && !is_lambda)) return true;
+    const bool was = in_allocator_;
+    in_allocator_ = is_allocator(function);
+    // The pass calls it where the front end sees no call any more.
+    if (in_allocator_ && function->isThisDeclarationADefinition() && !function->hasAttr<UsedAttr>())
+      function->addAttr(UsedAttr::CreateImplicit(context_));
+    const bool more = RecursiveASTVisitor::TraverseDecl(decl);
+    in_allocator_ = was;
+    return more;
+  }
+
+  bool VisitCallExpr(CallExpr* call) {
+    FunctionDecl* const callee = call->getDirectCallee();
+    if (callee == nullptr || call->isTypeDependent() || call->isValueDependent()) return true;
+    if (is_allocator(callee)) {
+      tag(call, callee);
+      return true;
+    }
+    if (is_operator_new(callee)) {
+      allocate(call, {"perdura_typed_new", "", 0}, callee);
+      return true;
+    }
+    if (!callee->getIdentifier() || !callee->isExternC() || callee->getDefinition() != nullptr)
+      return true;
+    std::string name = callee->getName().str();
+    if (name.starts_with("__builtin_")) name = name.substr(sizeof "__builtin_" - 1);
+    if (const auto found = allocators_of_c().find(name); found != allocators_of_c().end())
+      allocate(call, found->second, callee);
+    else if (name == "strdup" || name == "strndup")
+      mark(call, callee, {"perdura_typed_" + name, nullptr, 0, Marked::Kind::kTyped, {}, {}});
+    else if (untypable().count(name) != 0)
+      leave_untyped(call, callee, "memory that is aligned so has no type");
+    else if (name == "perdura_record_of") record_of(call, callee);
+    else if (name == "pCAlloc" || name == "pCOpen" || name == "pCRestore") root(call, callee, name);
+    return true;
+  }
+
+  bool VisitCXXNewExpr(CXXNewExpr* expression) {
+    FunctionDecl* const callee = expression->getOperatorNew();
+    if (callee == nullptr || expression->isTypeDependent() ||
+        expression->getNumPlacementArgs() > 1 || !callee->isReplaceableGlobalAllocationFunction())
+      return true;
+    ++sites_;
+    const QualType type = expression->getAllocatedType();
+    const bool is_plain = callee->getNumParams() == 1;
+    const bool is_nothrow =
+        callee->getNumParams() == 2 && !callee->getParamDecl(1)->getType()->isAlignValT();
+    if (!type->isIncompleteType() && is_plain) {
+      RecordPtr record = records_.of(type);
+      unsigned shape = record->has_tail() ? 1 : 0;
+      if (record->refused.empty()) {
+        if (expression->isArray() && needs_cookie(expression)) {
+          record = records_.behind_cookie(record, cookie_bytes(type));
+          shape = 1;
+        }
+        expression->setOperatorNew(
+            marker(callee, {"perdura_typed_new", record, shape, Marked::Kind::kTyped, {}, {}}));
+        return true;
+      }
+      say(expression->getBeginLoc(), "new", record->refused);
+    } else {
+      say(expression->getBeginLoc(), "new",
+          is_nothrow ? "new (std::nothrow) has no type" : "memory that is aligned so has no type");
+    }
+    expression->setOperatorNew(marker(callee, untyped(callee, expression->getBeginLoc(), "new")));
+    return true;
+  }
+
+  void finish() const {
+    if (untyped_ == 0 || !settings_.list_file.empty() || settings_.lists) return;
+    DiagnosticsEngine& diagnostics = compiler_.getDiagnostics();
+    const unsigned id = diagnostics.getCustomDiagID(
+        DiagnosticsEngine::Remark,
+        "perdura: %0 of %1 allocations have no type, and what they make is in no version; "
+        "--perdura-types-list names them");
+    diagnostics.Report(id) << untyped_ << sites_;
+  }
+
+ private:
+  // --- what is called
+
+  bool is_allocator(const FunctionDecl* function) const {
+    if (function->getIdentifier() == nullptr) return false;
+    for (const FunctionDecl* each : function->redecls())
+      for (const auto* said : each->specific_attrs<AnnotateAttr>())
+        if (said->getAnnotation() == "perdura_allocator") return true;
+    return settings_.allocators.count(function->getName().str()) != 0;
+  }
+
+  static bool is_operator_new(const FunctionDecl* function) {
+    if (function->getBuiltinID() == Builtin::BI__builtin_operator_new)
+      return function->getNumParams() <= 1;
+    return function->getDeclName().getCXXOverloadedOperator() == OO_New &&
+           function->isReplaceableGlobalAllocationFunction() && function->getNumParams() == 1;
+  }
+
+  /// Of an allocator of the program, or -1.
+  int size_argument(const FunctionDecl* function) const {
+    for (const FunctionDecl* each : function->redecls())
+      if (const auto* sized = each->getAttr<AllocSizeAttr>())
+        return static_cast<int>(sized->getElemSizeParam().getASTIndex());
+    if (const auto found = settings_.allocators.find(function->getName().str());
+        found != settings_.allocators.end() && found->second >= 0)
+      return found->second;
+    for (int i = static_cast<int>(function->getNumParams()) - 1; i >= 0; --i)
+      if (function->getParamDecl(static_cast<unsigned>(i))->getType()->isIntegerType()) return i;
+    return -1;
+  }
+
+  /// What the innermost call's result is a pointer to where it is used.
+  QualType pointee_of_use() const {
+    QualType bytes;
+    for (size_t i = path_.size() - 1; i-- > 0;) {
+      const Stmt* const at = path_[i];
+      if (isa<ParenExpr>(at) || isa<FullExpr>(at) || isa<BinaryConditionalOperator>(at) ||
+          isa<OpaqueValueExpr>(at))
+        continue;
+      if (const auto* choice = dyn_cast<ConditionalOperator>(at)) {
+        if (choice->getCond() == path_[i + 1]) break;
+        continue;
+      }
+      if (const auto* operation = dyn_cast<BinaryOperator>(at)) {
+        if (operation->getOpcode() == BO_Comma && operation->getRHS() == path_[i + 1]) continue;
+        break;
+      }
+      const auto* const cast = dyn_cast<CastExpr>(at);
+      if (cast == nullptr || !cast->getType()->isPointerType()) break;
+      const QualType to = cast->getType()->getPointeeType();
+      if (to->isVoidType()) continue;
+      if (!to->isCharType()) return to;
+      if (bytes.isNull()) bytes = to;
+    }
+    return bytes;
+  }
+
+  void allocate(CallExpr* call, const Allocator& allocator, FunctionDecl* callee) {
+    ++sites_;
+    if (static_cast<unsigned>(allocator.size) >= call->getNumArgs()) return;
+    Size size = size_of(context_, call->getArg(static_cast<unsigned>(allocator.size)));
+    if (allocator.count >= 0)
+      size = product(std::move(size),
+                     size_of(context_, call->getArg(static_cast<unsigned>(allocator.count))));
+    const Deduced deduced = deduce(records_, context_, pointee_of_use(), size);
+    if (deduced.record != nullptr) {
+      if (!deduced.doubt.empty()) say_doubt(call->getBeginLoc(), deduced.doubt);
+      mark(call, callee,
+           {allocator.typed, deduced.record, deduced.shape, Marked::Kind::kTyped, {}, {}});
+    } else if (in_allocator_ && *allocator.raw != 0) {
+      mark(call, callee, {allocator.raw, nullptr, 0, Marked::Kind::kTyped, {}, {}});
+    } else {
+      leave_untyped(call, callee, deduced.doubt.empty() ? kRemedy : deduced.doubt);
+    }
+  }
+
+  // What an allocator returns to another one gets its type from who calls that.
+  void tag(CallExpr* call, FunctionDecl* callee) {
+    const int index = size_argument(callee);
+    const Size size = index >= 0 && static_cast<unsigned>(index) < call->getNumArgs()
+                          ? size_of(context_, call->getArg(static_cast<unsigned>(index)))
+                          : Size{};
+    QualType pointee = pointee_of_use();
+    if (pointee.isNull() && callee->getReturnType()->isPointerType())
+      pointee = callee->getReturnType()->getPointeeType();
+    if (in_allocator_ && (pointee.isNull() || pointee->isVoidType())) return;
+    if (index < 0) return;  // how large it is nobody sees
+    ++sites_;
+    const Deduced deduced = deduce(records_, context_, pointee, size);
+    if (deduced.record == nullptr) {
+      say_doubt(call->getBeginLoc(), "no type for what '" + callee->getNameAsString() +
+                                         "' returns: each word of it may be a pointer");
+      return;
+    }
+    if (!deduced.doubt.empty()) say_doubt(call->getBeginLoc(), deduced.doubt);
+    mark(call, callee,
+         {symbol_of(callee), deduced.record, deduced.shape, Marked::Kind::kTag, {}, {}, index});
+  }
+
+  void record_of(CallExpr* call, FunctionDecl* callee) {
+    const QualType type = call->getArg(0)->IgnoreParenImpCasts()->getType();
+    if (!type->isPointerType() || type->getPointeeType()->isIncompleteType()) return;
+    const RecordPtr record = records_.of(type->getPointeeType());
+    if (!record->refused.empty()) {
+      DiagnosticsEngine& diagnostics = compiler_.getDiagnostics();
+      diagnostics.Report(call->getBeginLoc(),
+                         diagnostics.getCustomDiagID(DiagnosticsEngine::Error,
+                                                     "perdura: the type has no record: %0"))
+          << record->refused;
+      return;
+    }
+    mark(call, callee, {"", record, 0, Marked::Kind::kRecord, {}, {}});
+  }
+
+  // pCAlloc(m, sizeof(*cr), (void**)&cr): *cr is the root.
+  void root(CallExpr* call, FunctionDecl* callee, const std::string& name) {
+    const QualType type = call->getArg(call->getNumArgs() - 1)->IgnoreParenCasts()->getType();
+    if (!type->isPointerType() || !type->getPointeeType()->isPointerType()) return;
+    const QualType root = type->getPointeeType()->getPointeeType();
+    if (root->isVoidType() || root->isIncompleteType()) return;
+    const RecordPtr record = records_.of(root);
+    if (record->refused.empty() && !record->has_tail())
+      mark(call, callee, {"perdura_typed_" + name, record, kNoShape, Marked::Kind::kTyped, {}, {}});
+  }
+
+  void leave_untyped(CallExpr* call, FunctionDecl* callee, const std::string& remedy) {
+    const std::string called = callee->getNameAsString();
+    say(call->getBeginLoc(), called, remedy);
+    mark(call, callee, untyped(callee, call->getBeginLoc(), called));
+  }
+
+  // --- C++
+
+  // As the ABI has it: where the elements have destructors that do something, or delete is told
+  // how much it gives back.
+  bool needs_cookie(const CXXNewExpr* expression) const {
+    const QualType element = context_.getBaseElementType(expression->getAllocatedType());
+    return expression->doesUsualArrayDeleteWantSize() || element.isDestructedType() != 0;
+  }
+  uint64_t cookie_bytes(QualType type) const {
+    const auto alignment = static_cast<uint64_t>(context_.getTypeAlignInChars(type).getQuantity());
+    return std::max<uint64_t>(sizeof(uint64_t), alignment);
+  }
+
+  // --- marks
+
+  std::string symbol_of(FunctionDecl* function) {
+    ASTNameGenerator names(context_);
+    return names.getName(function);
+  }
+
+  std::string place_of(SourceLocation location) const {
+    const PresumedLoc place = context_.getSourceManager().getPresumedLoc(
+        context_.getSourceManager().getExpansionLoc(location));
+    if (place.isInvalid()) return "?";
+    return std::string(place.getFilename()) + ":" + std::to_string(place.getLine()) + ":" +
+           std::to_string(place.getColumn());
+  }
+
+  Marked untyped(FunctionDecl* callee, SourceLocation location, const std::string& called) {
+    std::string symbol = callee->getNameAsString();
+    if (symbol.starts_with("__builtin_")) symbol = symbol.substr(sizeof "__builtin_" - 1);
+    if (callee->getDeclName().getNameKind() == DeclarationName::CXXOperatorName)
+      symbol = symbol_of(callee);
+    if (symbol == "operator_new") symbol = "_Znwm";
+    return {symbol, nullptr, 0, Marked::Kind::kUntyped, place_of(location), called};
+  }
+
+  /// A function that does not exist, of the callee's type.
+  FunctionDecl* marker(FunctionDecl* callee, const Marked& what) {
+    std::string name = "__perdura_mark." + what.callee;
+    if (what.record != nullptr) name += "." + what.record->key() + "." + std::to_string(what.shape);
+    if (!what.place.empty()) name += "." + what.place;
+    FunctionDecl*& known = markers_[name];
+    if (known != nullptr) return known;
+    DeclContext* const unit = context_.getTranslationUnitDecl();
+    const SourceLocation none;
+    known = FunctionDecl::Create(context_, unit, none, none,
+                                 DeclarationName(&context_.Idents.get(name)), callee->getType(),
+                                 nullptr, SC_Extern);
+    known->addAttr(AsmLabelAttr::CreateImplicit(context_, name, true));
+    known->setImplicit();
+    std::vector<ParmVarDecl*> parameters;
+    if (const auto* type = callee->getType()->getAs<FunctionProtoType>())
+      for (const QualType each : type->param_types())
+        parameters.push_back(ParmVarDecl::Create(context_, known, none, none, nullptr, each,
+                                                 nullptr, SC_None, nullptr));
+    known->setParams(parameters);
+    marked().emplace(name, what);
+    return known;
+  }
+
+  void mark(CallExpr* call, FunctionDecl* callee, const Marked& what) {
+    FunctionDecl* const made = marker(callee, what);
+    auto* const name =
+        DeclRefExpr::Create(context_, NestedNameSpecifierLoc(), SourceLocation(), made, false,
+                            call->getBeginLoc(), made->getType(), VK_LValue);
+    call->setCallee(ImplicitCastExpr::Create(context_, context_.getPointerType(made->getType()),
+                                             CK_FunctionToPointerDecay, name, nullptr, VK_PRValue,
+                                             FPOptionsOverride()));
+  }
+
+  // --- what is said
+
+  void say(SourceLocation location, const std::string& called, const std::string& remedy) {
+    if (context_.getSourceManager().isInSystemHeader(location)) return;
+    ++untyped_;
+    tell(location, "no type for this '" + called + "': " + remedy);
+  }
+  void say_doubt(SourceLocation location, const std::string& what) { tell(location, what); }
+
+  void tell(SourceLocation location, const std::string& what) {
+    if (context_.getSourceManager().isInSystemHeader(location)) return;
+    if (!settings_.list_file.empty()) {
+      std::ofstream(settings_.list_file, std::ios::app)
+          << place_of(location) << ": " << what << '\n';
+    } else if (settings_.lists) {
+      DiagnosticsEngine& diagnostics = compiler_.getDiagnostics();
+      diagnostics.Report(location, diagnostics.getCustomDiagID(DiagnosticsEngine::Remark, "%0"))
+          << what;
+    }
+  }
+
+  CompilerInstance& compiler_;
+  ASTContext& context_;
+  const Settings& settings_;
+  Records records_;
+  std::map<std::string, FunctionDecl*> markers_;
+  std::vector<const Stmt*> path_;
+  bool in_allocator_ = false;
+  unsigned sites_ = 0;
+  unsigned untyped_ = 0;
+};
+
+/// Sees each declaration before code is made of it.
+class Consumer : public ASTConsumer {
+ public:
+  Consumer(CompilerInstance& compiler, Settings settings)
+      : compiler_(compiler), settings_(std::move(settings)) {}
+
+  bool HandleTopLevelDecl(DeclGroupRef group) override {
+    for (Decl* decl : group) visitor().TraverseDecl(decl);
+    return true;
+  }
+  void HandleInlineFunctionDefinition(FunctionDecl* function) override {
+    visitor().TraverseDecl(function);
+  }
+  void HandleCXXStaticMemberVarInstantiation(VarDecl* variable) override {
+    visitor().TraverseDecl(variable);
+  }
+  void HandleTranslationUnit(ASTContext&) override { visitor().finish(); }
+
+ private:
+  // The context is there when the first declaration is.
+  Visitor& visitor() {
+    if (visitor_ == nullptr) visitor_ = std::make_unique<Visitor>(compiler_, settings_);
+    return *visitor_;
+  }
+
+  CompilerInstance& compiler_;
+  const Settings settings_;
+  std::unique_ptr<Visitor> visitor_;
+};
+
+class Action : public PluginASTAction {
+ public:
+  ActionType getActionType() override { return AddBeforeMainAction; }
+
+ protected:
+  std::unique_ptr<ASTConsumer> CreateASTConsumer(CompilerInstance& compiler,
+                                                 llvm::StringRef) override {
+    return std::make_unique<Consumer>(compiler, settings_);
+  }
+
+  bool ParseArgs(const CompilerInstance& compiler,
+                 const std::vector<std::string>& arguments) override {
+    DiagnosticsEngine& diagnostics = compiler.getDiagnostics();
+    const auto refuse = [&](const std::string& what) {
+      diagnostics.Report(diagnostics.getCustomDiagID(DiagnosticsEngine::Error, "perdura: %0"))
+          << what;
+      return false;
+    };
+    for (const std::string& argument : arguments) {
+      const size_t equals = argument.find('=');
+      const std::string name = argument.substr(0, equals);
+      const std::string value = equals == std::string::npos ? "" : argument.substr(equals + 1);
+      if (name == "list") {
+        settings_.lists = value.empty();
+        settings_.list_file = value;
+      } else if (name == "allocators") {
+        std::ifstream file(value);
+        if (!file) return refuse("there is no file '" + value + "' of allocators to read");
+        for (std::string line; std::getline(file, line);) {
+          line = line.substr(0, line.find('#'));
+          const auto [function, index] = llvm::StringRef(line).trim().split(' ');
+          if (function.empty()) continue;
+          int number = -1;
+          if (!index.trim().empty() && index.trim().getAsInteger(10, number))
+            return refuse("'" + value +
+                          "' has a line that is no 'FUNCTION [NUMBER OF ITS SIZE "
+                          "ARGUMENT, FROM 0]': " +
+                          line);
+          settings_.allocators[function.str()] = number;
+        }
+      } else {
+        return refuse("the plugin knows no option '" + argument + "'");
+      }
+    }
+    return true;
+  }
+
+ private:
+  Settings settings_;
+};
+
+const FrontendPluginRegistry::Add<Action> registered("perdura_types",
+                                                     "type records of allocations");
+
+}  // namespace
+}  // namespace perdura::types

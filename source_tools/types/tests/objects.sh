@@ -1,0 +1,26 @@
+#!/bin/sh
+# DRIVER WORK SOURCE: what programs allocate in each way is there after a kill, at several levels of
+# optimization.
+set -eu
+driver=$1 work=$2
+here=$(cd "$(dirname -- "$0")" && pwd)
+rm -rf "$work" && mkdir -p "$work" && cd "$work"
+
+killed() {  # COMMAND…: it ends by SIGKILL, which it sends itself when all was as expected
+  status=0
+  "$@" || status=$?
+  test "$status" -eq 137 || { echo "$*: ended with $status"; exit 1; }
+}
+for level in O0 O2 Os; do
+  "$driver" --perdura-types -$level -rdynamic "$here/objects.c" -o objects_c 2>remarks
+  grep -q "perdura: 2 of .* allocations have no type" remarks
+  PERDURA_STORE=file:$work/c_$level
+  export PERDURA_STORE
+  killed ./objects_c make
+  killed ./objects_c check
+done
+for level in O1 O2; do
+  "$driver++" --perdura-types -std=c++20 -$level -rdynamic "$here/objects.cc" -o objects_cc
+  killed ./objects_cc make "file:$work/cc_$level"
+  killed ./objects_cc check "file:$work/cc_$level"
+done

@@ -1,0 +1,54 @@
+#!/bin/sh
+# DRIVER WORK SOURCE: the wrapper says what it adds, refuses what cannot be, and lists what has no
+# type, with place and remedy.
+set -eu
+driver=$1 work=$2
+rm -rf "$work" && mkdir -p "$work" && cd "$work"
+cat >untyped.c <<'END'
+#include <stdlib.h>
+#include <perdura/typed.h>
+struct a { void* p; };
+struct packed { char c; void* p; } __attribute__((packed));
+void* give(size_t n) { return malloc(n); }
+struct packed* twisted(void) { return malloc(sizeof(struct packed)); }
+struct a* typed(void) { return malloc(sizeof(struct a)); }
+int main(void) { return give(3) == NULL || perdura_untyped_allocations() != 1; }
+END
+expect() {  # FILE TEXT
+  grep -F -e "$2" "$1" >/dev/null || { echo "no '$2' in $1:"; cat "$1"; exit 1; }
+}
+"$driver" --perdura-help >help
+expect help --perdura-types
+"$driver" --perdura-types --perdura-show -c untyped.c >shown
+expect shown perdura_types.so
+if grep -q perdura_report_stores shown; then echo "stores are reported unasked"; exit 1; fi
+"$driver" --perdura-types --perdura-stores --perdura-show -c untyped.c >shown
+expect shown perdura_types.so
+expect shown perdura_report_stores.so
+"$driver" --perdura-show -c untyped.c >shown
+expect shown perdura_report_stores.so
+"$driver" --perdura-types untyped.c -o untyped 2>said
+expect said "2 of 3 allocations have no type"
+./untyped
+"$driver" --perdura-types --perdura-types-list -c untyped.c 2>said
+expect said "untyped.c:5:31: remark: no type for this 'malloc': cast the result"
+expect said "the pointer 'p' is not aligned to 8 bytes"
+"$driver" --perdura-types --perdura-types-list=list -c untyped.c
+expect list "untyped.c:5:31: no type for this 'malloc'"
+refused() {  # TEXT ARGUMENT…
+  text=$1
+  shift
+  if "$driver" "$@" 2>said; then echo "$*: not refused"; exit 1; fi
+  expect said "$text"
+}
+refused "audit" --perdura-audit -c untyped.c
+refused "no option --perdura-other" --perdura-other -c untyped.c
+refused "need --perdura-types" --perdura-types-list -c untyped.c
+refused "both replace what free does" --perdura-types -static untyped.c
+refused "no file 'missing'" --perdura-types --perdura-allocators=missing -c untyped.c
+cat >clang-18 <<'END'
+#!/bin/sh
+echo 18.1.8
+END
+chmod +x clang-18
+PERDURA_CLANG=./clang-18 refused "fits Clang 19 alone" --perdura-types -c untyped.c

@@ -1,0 +1,381 @@
+// Objects of programs that are compiled with --perdura-types (perdura/typed.h): what malloc and
+// new would have given them, in the heap of volatile objects.
+//
+//   malloc(n) of a known type     a volatile object of that type
+//   ... of an allocator           a volatile object whose words may be pointers, until it is tagged
+//   free(p)                       back to where p is from: volatile objects, a container, malloc
+//
+// In a forked child, whose parent's volatile objects cannot change, malloc serves.
+#include <perdura/typed.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+
+#include <malloc.h>
+
+#include <perdura/container.hpp>
+
+#include "base/process.hpp"
+#include "model/container/container_runtime.hpp"
+#include "store/runtime.hpp"
+
+namespace perdura {
+namespace {
+
+using detail::Mutator;
+using detail::VolatileHeap;
+using track::InOperation;
+
+constexpr perdura_slot kRawSlots[] = {{"word", PERDURA_SLOT_MAYBE, 0, 8, nullptr, 0, 0, 0}};
+constexpr perdura_type kRaw{"words", 8, 8, 1, kRawSlots};
+constexpr perdura_type kText{"char", 1, 1, 0, nullptr};
+
+/// What allocators of programs keep before and behind what they give out.
+constexpr u64 kHeaderMax = 64;
+constexpr u64 kTrailerMax = 16;
+
+/// Of a block that was made for so many bytes.
+u64 block_bytes_for(u64 bytes) {
+  const unsigned size_class = heap::class_for(bytes, 1);
+  return size_class != heap::kSizes ? u64{heap::kClassInfo[size_class].block_bytes}
+                                    : round_up(bytes, format::kUnitBytes);
+}
+
+bool holds(const void* object) noexcept {
+  const VolatileHeap* const objects = VolatileHeap::existing();
+  if (objects != nullptr && objects->contains(object)) return true;
+  return detail::runtime_holding(object) != nullptr;
+}
+
+[[gnu::cold]] void tell_once(const std::string& what) noexcept {
+  static constinit std::atomic<int> told{0};
+  if (told.fetch_add(1) < 20) std::fprintf(stderr, "perdura: %s\n", what.c_str());
+}
+
+/// What was handed to free is no object: the program's fault, as a double free of malloc's is.
+[[gnu::cold, noreturn]] void end_with(const char* what) noexcept {
+  std::fprintf(stderr, "perdura: %s\n", what);
+  std::abort();
+}
+
+Result<void*> try_make(VolatileHeap& objects, const perdura_type& type, size_t bytes,
+                       unsigned shape, bool zeroed) {
+  Mutator& mutator = objects.mutators().this_thread();
+  const InOperation operation(mutator);
+  return objects.heap().allocate_array(mutator, type, bytes, zeroed,
+                                       shape == PERDURA_SHAPE_FLEXIBLE);
+}
+
+/// Words that hold pointers are zero, also where malloc's are not: a pointer that was there before
+/// would be followed.
+void* make(const perdura_type* type, size_t bytes, unsigned shape, bool zeroed) noexcept {
+  try {
+    VolatileHeap* objects = VolatileHeap::existing();
+    if (objects == nullptr) [[unlikely]]
+      objects = &VolatileHeap::instance();
+    if (objects->is_inherited()) [[unlikely]]
+      return zeroed ? std::calloc(1, bytes) : std::malloc(bytes);
+    const size_t least = type->size;
+    bytes = bytes > least ? bytes : least;
+    zeroed = zeroed || type->slot_count != 0;
+    Result<void*> made = try_make(*objects, *type, bytes, shape, zeroed);
+    if (made) [[likely]]
+      return *made;
+    const Code code = made.failure().code;
+    if (code == Code::kTypeMismatch || code == Code::kInvalidArgument) {
+      tell_once(made.failure().message + "; its words may be pointers here");
+      made = try_make(*objects, kRaw, bytes, PERDURA_SHAPE_OBJECTS, true);
+      if (made) return *made;
+    }
+  } catch (...) {
+  }
+  errno = ENOMEM;
+  return nullptr;
+}
+
+size_t usable_bytes(const void* object) noexcept {
+  try {
+    VolatileHeap* const objects = VolatileHeap::existing();
+    if (objects != nullptr && objects->contains(object)) {
+      const Result<heap::Heap::Usable> usable = objects->heap().usable(object);
+      return usable ? usable->bytes : 0;
+    }
+    if (detail::Runtime* const runtime = detail::runtime_holding(object)) {
+      const Result<heap::Heap::Usable> usable = runtime->heap().usable(object);
+      return usable ? usable->bytes : 0;
+    }
+  } catch (...) {
+    return 0;
+  }
+  return ::malloc_usable_size(const_cast<void*>(object));
+}
+
+/// A copy of what `from` points to, with space for `bytes`.
+void* copied(void* from, size_t bytes, void* to) noexcept {
+  if (to == nullptr) return nullptr;
+  const size_t had = usable_bytes(from);
+  std::memcpy(to, from, had < bytes ? had : bytes);
+  perdura_typed_free(from);
+  return to;
+}
+
+void* renew(void* object, size_t bytes) noexcept {
+  VolatileHeap* const objects = VolatileHeap::existing();
+  if (objects->is_inherited()) return copied(object, bytes, std::malloc(bytes));
+  const size_t had = usable_bytes(object);
+  if (bytes <= had && bytes >= had / 2) return object;
+  try {
+    return reallocate(object, bytes);
+  } catch (const Error& error) {
+    if (error.code() == Code::kMisuse) end_with(error.what());
+  } catch (...) {
+  }
+  errno = ENOMEM;
+  return nullptr;
+}
+
+template <class Make>
+void* typed_realloc(void* object, size_t bytes, Make&& make_new) noexcept {
+  if (object == nullptr) return make_new(bytes);
+  if (bytes == 0) {
+    perdura_typed_free(object);
+    return nullptr;
+  }
+  return holds(object) ? renew(object, bytes) : copied(object, bytes, make_new(bytes));
+}
+
+void* copied_text(const char* text, size_t length) noexcept {
+  char* const made = static_cast<char*>(make(&kText, length + 1, 0, false));
+  if (made == nullptr) return nullptr;
+  std::memcpy(made, text, length);
+  made[length] = 0;
+  return made;
+}
+
+// --- what begins behind the beginning of its block -----------------------------------------------
+
+/// The record of a block with an object at an offset: before it words that may be pointers.
+struct Shifted {
+  std::string name;
+  std::array<perdura_slot, 3> slots;
+  perdura_type type;
+};
+
+const perdura_type& shifted(const perdura_type& type, u32 offset, bool& flexible) {
+  using Key = std::tuple<const perdura_type*, u32, bool>;
+  static constinit std::mutex mutex;
+  static constinit std::map<Key, std::unique_ptr<Shifted>>* all = nullptr;
+  const bool tailed = flexible;
+  flexible = true;  // what is behind the object is an array, or words that may be pointers
+  std::lock_guard lock(mutex);
+  if (all == nullptr) all = new std::map<Key, std::unique_ptr<Shifted>>;
+  std::unique_ptr<Shifted>& made = (*all)[Key(&type, offset, tailed)];
+  if (made != nullptr) return made->type;
+  auto fresh = std::make_unique<Shifted>();
+  const u32 words = offset / 8 * 8;
+  fresh->name = std::string(type.name).substr(0, 200) + (tailed ? " and more" : "s") + " behind " +
+                std::to_string(offset) + " bytes";
+  fresh->slots[0] = {"before", PERDURA_SLOT_MAYBE, 0, words, nullptr, 0, 0, 0};
+  u32 size = offset;
+  if (tailed) {
+    size = (offset + type.size + 7) / 8 * 8;
+    fresh->slots[1] = {"words", PERDURA_SLOT_MAYBE, words, size - words, nullptr, 0, 0, 0};
+    fresh->slots[2] = {"behind", PERDURA_SLOT_MAYBE, size, 0, nullptr, 0, 0, 0};
+  } else {
+    fresh->slots[1] = {"objects", PERDURA_SLOT_VALUE, offset, 0, &type, 0, 0, 0};
+  }
+  fresh->type = {fresh->name.c_str(), size, 8, tailed ? 3u : 2u, fresh->slots.data()};
+  made = std::move(fresh);
+  return made->type;
+}
+
+/// The last few of a thread: the same allocators shift the same types.
+const perdura_type& shifted_cached(const perdura_type& type, u32 offset, bool& flexible) {
+  struct Last {
+    const perdura_type* type = nullptr;
+    u32 offset = 0;
+    bool flexible = false;
+    const perdura_type* made = nullptr;
+  };
+  static constinit thread_local std::array<Last, 64> last{};
+  Last& entry = last[(reinterpret_cast<std::uintptr_t>(&type) >> 4) % last.size()];
+  if (entry.type != &type || entry.offset != offset || entry.flexible != flexible) {
+    const bool asked = flexible;
+    const perdura_type& made = shifted(type, offset, flexible);
+    entry = {&type, offset, asked, &made};
+    return made;
+  }
+  flexible = true;
+  return *entry.made;
+}
+
+// --- what was compiled so ------------------------------------------------------------------------
+
+struct Parts {
+  perdura_typed_part* first;
+  unsigned long of_ended;  ///< allocations by sites of parts that were unloaded
+};
+constinit Parts parts{nullptr, 0};
+std::mutex& parts_mutex() { return process_mutex(ProcessMutex::kRootTypes); }
+
+unsigned long made_by(const perdura_typed_part& part) {
+  unsigned long made = 0;
+  for (size_t i = 0; i < part.site_count; ++i)
+    made += std::atomic_ref(part.sites[i].made).load(std::memory_order_relaxed);
+  return made;
+}
+
+}  // namespace
+}  // namespace perdura
+
+using namespace perdura;  // NOLINT(google-build-using-namespace): what follows is its C surface
+
+extern "C" {
+
+int perdura_typed_holds(const void* object) { return holds(object) ? 1 : 0; }
+
+void* perdura_typed_malloc(size_t bytes, const perdura_type* type, unsigned shape) {
+  return make(type, bytes, shape, false);
+}
+
+void* perdura_typed_calloc(size_t count, size_t bytes, const perdura_type* type, unsigned shape) {
+  size_t all = 0;
+  if (__builtin_mul_overflow(count, bytes, &all)) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  return make(type, all, shape, true);
+}
+
+void* perdura_typed_realloc(void* object, size_t bytes, const perdura_type* type, unsigned shape) {
+  return typed_realloc(object, bytes, [&](size_t n) { return make(type, n, shape, false); });
+}
+
+char* perdura_typed_strdup(const char* text) {
+  return static_cast<char*>(copied_text(text, std::strlen(text)));
+}
+char* perdura_typed_strndup(const char* text, size_t length_max) {
+  return static_cast<char*>(copied_text(text, ::strnlen(text, length_max)));
+}
+
+void* perdura_typed_raw_malloc(size_t bytes) { return make(&kRaw, bytes, 0, false); }
+void* perdura_typed_raw_calloc(size_t count, size_t bytes) {
+  return perdura_typed_calloc(count, bytes, &kRaw, 0);
+}
+void* perdura_typed_raw_realloc(void* object, size_t bytes) {
+  return perdura_typed_realloc(object, bytes, &kRaw, 0);
+}
+
+void* perdura_typed_new_nothrow(size_t bytes, const perdura_type* type, unsigned shape) {
+  for (;;) {
+    if (void* const made = make(type, bytes, shape, false)) return made;
+    const std::new_handler handler = std::get_new_handler();
+    if (handler == nullptr) return nullptr;
+    handler();
+  }
+}
+void* perdura_typed_new(size_t bytes, const perdura_type* type, unsigned shape) {
+  void* const made = perdura_typed_new_nothrow(bytes, type, shape);
+  if (made == nullptr) throw std::bad_alloc();
+  return made;
+}
+
+// An object in a container has its type already, and what malloc made none. What lies in a larger
+// block, of which an allocator gives out parts, may be of several types: its words stay what they
+// are.
+void* perdura_typed_tag(void* place, size_t bytes, const perdura_type* type, unsigned shape) {
+  VolatileHeap* const objects = VolatileHeap::existing();
+  if (place == nullptr || objects == nullptr || !objects->contains(place)) return place;
+  heap::Heap& heap = objects->heap();
+  const heap::Block block = heap.block_at(place);
+  if (block.entry.units == 0) return place;
+  const auto offset =
+      static_cast<u64>(static_cast<std::byte*>(place) - heap.blocks().place_of(block));
+  if (offset > kHeaderMax || block.bytes() > block_bytes_for(offset + bytes + kTrailerMax) ||
+      objects->is_inherited())
+    return place;
+  try {
+    bool flexible = shape == PERDURA_SHAPE_FLEXIBLE;
+    if (offset != 0) type = &shifted_cached(*type, static_cast<u32>(offset), flexible);
+    Mutator& mutator = objects->mutators().this_thread();
+    const InOperation operation(mutator);
+    (void)heap.retype(mutator, block, *type, flexible);  // else its words may be pointers
+  } catch (...) {
+  }
+  return place;
+}
+
+void perdura_typed_free(void* object) {
+  if (object == nullptr) return;
+  VolatileHeap* const objects = VolatileHeap::existing();
+  const bool is_volatile = objects != nullptr && objects->contains(object);
+  if (!is_volatile && detail::runtime_holding(object) == nullptr) {
+    std::free(object);
+    return;
+  }
+  if (objects == nullptr || objects->is_inherited()) return;  // the parent's
+  try {
+    if (is_volatile && !objects->has_said()) [[likely]] {
+      Mutator& mutator = objects->mutators().this_thread();
+      const InOperation operation(mutator);
+      value_or_throw(objects->heap().deallocate(mutator, object));
+      return;
+    }
+    deallocate(object);
+  } catch (const Error& error) {
+    end_with(error.what());
+  } catch (...) {
+    end_with("an object cannot be given back: out of memory");
+  }
+}
+
+size_t perdura_typed_usable_size(const void* object) {
+  return object != nullptr ? usable_bytes(object) : 0;
+}
+
+void perdura_typed_begin(perdura_typed_part* part) {
+  std::lock_guard lock(parts_mutex());
+  part->next = parts.first;
+  parts.first = part;
+}
+
+void perdura_typed_end(perdura_typed_part* part) {
+  std::lock_guard lock(parts_mutex());
+  for (perdura_typed_part** at = &parts.first; *at != nullptr; at = &(*at)->next) {
+    if (*at != part) continue;
+    *at = part->next;
+    parts.of_ended += made_by(*part);
+    return;
+  }
+}
+
+unsigned long perdura_untyped_allocations(void) {
+  std::lock_guard lock(parts_mutex());
+  unsigned long made = parts.of_ended;
+  for (const perdura_typed_part* part = parts.first; part != nullptr; part = part->next)
+    made += made_by(*part);
+  return made;
+}
+
+void perdura_for_each_untyped_site(void (*visit)(const perdura_untyped_site*, void*),
+                                   void* argument) {
+  const perdura_typed_part* part = nullptr;
+  {
+    std::lock_guard lock(parts_mutex());
+    part = parts.first;
+  }
+  for (; part != nullptr; part = part->next)
+    for (size_t i = 0; i < part->site_count; ++i)
+      if (part->sites[i].made != 0) visit(&part->sites[i], argument);
+}
+
+}  // extern "C"
