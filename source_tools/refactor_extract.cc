@@ -524,11 +524,11 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
   /// Where the declaration begins with the attributes before it.
   unsigned with_attributes(const CXXMethodDecl* method, StringRef text, unsigned begin) {
     for (const Attr* each : method->attrs()) {
-      if (each->isImplicit() || !each->isStandardAttributeSyntax()) continue;
       const auto at = places_.range(each->getRange());
-      if (!at || at->first >= begin) continue;
+      if (each->isImplicit() || !at || at->first >= begin) continue;
       const std::size_t bracket = text.take_front(at->first).rfind("[[");
-      if (bracket != StringRef::npos) begin = std::min(begin, static_cast<unsigned>(bracket));
+      if (bracket == StringRef::npos || text.slice(bracket, at->first).contains("]]")) continue;
+      begin = std::min(begin, static_cast<unsigned>(bracket));
     }
     return begin;
   }
