@@ -188,8 +188,8 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     const auto* const method = dyn_cast<CXXMethodDecl>(member->getMemberDecl());
     if (method == nullptr || method->isStatic() || !is_ours(method->getParent())) return true;
     Caller caller = caller_of(method, member->getMemberLoc());
-    const QualType object = member->isArrow() ? member->getBase()->getType()->getPointeeType()
-                                              : member->getBase()->getType();
+    const QualType base = member->getBase()->IgnoreParenImpCasts()->getType();
+    const QualType object = member->isArrow() ? base->getPointeeType() : base;
     if (object.isConstQualified())
       caller.refused = "is called of a const object, and calls that are logged change it: take "
                        "the object without const";
