@@ -8,6 +8,30 @@
 
 namespace perdura::source {
 
+void make(const std::map<std::string, Edits>& edits, Refactored& result) {
+  result.before.clear();
+  for (const auto& [file, each] : edits) {
+    if (each.empty() || !result.refusals.empty()) continue;
+    const std::string text = text_of_file(file, result.wrong);
+    std::string after = edited_and_formatted(file, text, each, true, result.wrong);
+    if (after == text) continue;
+    result.before[file] = text;
+    result.after[file] = std::move(after);
+  }
+}
+
+unsigned behind_includes(const std::string& text) {
+  std::size_t behind = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    std::size_t end = text.find('\n', begin);
+    end = end == std::string::npos ? text.size() : end + 1;
+    if (text.compare(begin, 8, "#include") == 0 || text.compare(begin, 12, "#pragma once") == 0)
+      behind = end;
+    begin = end;
+  }
+  return static_cast<unsigned>(behind);
+}
+
 Refactored refactor(const Sources& sources, const RefactorOptions& options) {
   Refactored result;
   Judged judged;
@@ -34,16 +58,7 @@ Refactored refactor(const Sources& sources, const RefactorOptions& options) {
   if (!result.wrong.empty()) return result;
   const std::map<std::string, Edits> edits =
       edits_of(model, verdicts, directives, options, result);
-  std::map<std::string, std::string> before;
-  for (const auto& [file, each] : edits) {
-    if (each.empty() || !result.refusals.empty()) continue;
-    const std::string text = text_of_file(file, result.wrong);
-    std::string after = edited_and_formatted(file, text, each, true, result.wrong);
-    if (after == text) continue;
-    before[file] = text;
-    result.after[file] = std::move(after);
-  }
-  result.before = std::move(before);
+  make(edits, result);
   return result;
 }
 

@@ -168,6 +168,15 @@ struct Refactored {
 
 Refactored refactor(const Sources& sources, const RefactorOptions& options);
 
+/// perdura::Methods of these states; of none named: of those whose methods have attributes.
+Refactored write_methods(const Sources& sources, const std::vector<std::string>& classes);
+
+/// Makes the files of the edits, if nothing is refused.
+void make(const std::map<std::string, Edits>& edits, Refactored& result);
+
+/// Where another line may include something: behind the last line that does.
+unsigned behind_includes(const std::string& text);
+
 /// What each method is, by the place of its definition.
 using Verdicts = std::map<std::string, const Classified*>;
 

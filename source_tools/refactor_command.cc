@@ -82,6 +82,9 @@ int write_marks(const Sources& sources, const Classification& found, bool direct
 void RefactorCommand::add(CLI::App* command) {
   command->add_flag("--callers", options.callers,
                     "rewrite the calls in all sources that are given, and pthread_create");
+  command->add_flag("--methods", methods,
+                    "write perdura::Methods of states whose methods have attributes");
+  command->add_option("--class", classes, "with --methods: of this class");
   command->add_flag("--diff", output.diff, "print a patch");
   command->add_flag("--in-place", output.in_place, "rewrite the files");
   command->add_option("--output", output.folder, "write the files that change to this folder");
@@ -99,7 +102,13 @@ int RefactorCommand::run(const Sources& sources) const {
     complain({"choose one of --diff, --in-place and --output"});
     return kFailed;
   }
-  const Refactored found = refactor(sources, options);
+  if (methods ? options.callers : !classes.empty()) {
+    complain({methods ? "--callers is for classes that derive from POBase, without --methods"
+                      : "--class names a state, for --methods"});
+    return kFailed;
+  }
+  const Refactored found =
+      methods ? write_methods(sources, classes) : refactor(sources, options);
   if (!found.wrong.empty()) {
     complain(found.wrong);
     return kFailed;

@@ -32,6 +32,8 @@ struct RefactorCommand {
   RefactorOptions options;
   Output output;
   std::string json;
+  bool methods = false;
+  std::vector<std::string> classes;
 
   void add(CLI::App* command);
   int run(const Sources& sources) const;

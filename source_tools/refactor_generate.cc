@@ -488,18 +488,6 @@ void write_callers(const Model& model, const std::set<std::string>& persistent,
   }
 }
 
-/// Where another line may include something: behind the last line that does.
-unsigned behind_includes(const std::string& text) {
-  std::size_t behind = 0;
-  for (std::size_t begin = 0; begin < text.size();) {
-    std::size_t end = text.find('\n', begin);
-    end = end == std::string::npos ? text.size() : end + 1;
-    if (text.compare(begin, 8, "#include") == 0) behind = end;
-    begin = end;
-  }
-  return static_cast<unsigned>(behind);
-}
-
 void write_threads(const Model& model, std::map<std::string, Edits>& edits, Refactored& result) {
   for (const ThreadStart& each : model.threads) {
     Edits& there = edits[each.at.file];

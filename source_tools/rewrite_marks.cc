@@ -147,6 +147,7 @@ Changes marked(const Sources& sources, const Classification& found, bool directi
   for (const auto& [key, site] : sites) {
     const bool is_defined = site.defined.end != 0;
     auto at = judged.find(is_defined ? site.defined.at.text() : key);
+    if (at == judged.end()) at = judged.find(key);
     if (at == judged.end()) continue;
     const Classified& method = *at->second;
     Verdict verdict = method.judgement.verdict;

@@ -93,10 +93,6 @@ class DrawnClass:
             return f"{base}->words[{self.expression(arguments, depth - 1)} % 8]"
         if choice < 0.78:
             return f"mixed({self.expression(arguments, depth - 1)})"
-        if choice < 0.88:
-            called = self.call(arguments, depth - 1, True)
-            if called:
-                return called
         left, right = (self.expression(arguments, depth - 1) for _ in range(2))
         return f"({left} {draw.choice('+*^')} {right})"
 
@@ -121,6 +117,11 @@ class DrawnClass:
         draw = self.draw
         choice = draw.random()
         place = f"state()->words[{draw.randint(0, 7)}]"
+        if choice < 0.15:
+            # A call alone: the order of operands and arguments is another one with each compiler.
+            called = self.call(arguments, 1, True)
+            if called:
+                return f"{place} {draw.choice(['=', '+='])} {called};"
         if choice < 0.45 or depth == 0:
             return f"{place} {draw.choice(['=', '+=', '^='])} {self.expression(arguments)};"
         if choice < 0.6:
@@ -152,7 +153,8 @@ class DrawnClass:
         if overloaded and any(each[0] == name for each in self.methods):
             same = [each for each in self.methods if each[0] == name]
             arguments = [("Color", "color", ""), ("Pair", "pair", "")]
-            if len(same) > 1:
+            kinds = [kind for kind, _, _ in same[0][2]]
+            if len(same) > 1 or kinds == ["Color", "Pair"]:
                 return
         if arguments and arguments[-1][0] == "int" and not overloaded and draw.random() < 0.4:
             arguments[-1] = ("int", arguments[-1][1], str(draw.randint(0, 9)))
