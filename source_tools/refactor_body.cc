@@ -42,6 +42,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     std::size_t i = 0;
     for (const Expr* each : lambda->capture_inits()) {
       const LambdaCapture& capture = *(lambda->capture_begin() + i++);
+      if (capture.isExplicit()) see(capture.getLocation());
       if (capture.capturesThis()) {
         if (each != nullptr) known_.insert(each->IgnoreParenImpCasts());
         body_.uses_root = true;
@@ -61,6 +62,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   }
 
   bool VisitMemberExpr(MemberExpr* member) {
+    see(member->getMemberLoc());
     const ValueDecl* const decl = member->getMemberDecl();
     const Expr* const base = without_parentheses(member->getBase());
     const auto* const method = dyn_cast<CXXMethodDecl>(decl);
@@ -110,6 +112,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   }
 
   bool VisitCXXThisExpr(CXXThisExpr* expression) {
+    if (!expression->isImplicit()) see(expression->getLocation());
     if (!known_.contains(expression))
       refuse(expression->getBeginLoc(),
              "uses the object itself (this): a persistent function has the memory at poroot alone");
@@ -117,6 +120,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   }
 
   bool VisitDeclRefExpr(DeclRefExpr* use) {
+    see(use->getLocation());
     if (const auto* const method = dyn_cast<CXXMethodDecl>(use->getDecl());
         method != nullptr && !method->isStatic() && is_of_objects(method->getParent()))
       refuse(use->getLocation(), "takes the address of the method " + method->getNameAsString() +
@@ -125,16 +129,47 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     return true;
   }
 
+  bool VisitFieldDecl(FieldDecl* field) {
+    see(field->getLocation());
+    return true;
+  }
   bool VisitVarDecl(VarDecl* variable) {
+    see(variable->getLocation());
     if (variable->getIdentifier() != nullptr && variable->getName() == "poroot")
       refuse(variable->getLocation(), "a variable is called poroot: give it another name");
     return true;
+  }
+
+  /// Names that would be changed and are in no expression: a macro leaves them out.
+  void refuse_what_is_left_out(const std::vector<Token>& tokens, Spot first) {
+    std::set<std::string> names = {"this", "poroot"};
+    for (const ParmVarDecl* each : function_->parameters()) names.insert(each->getNameAsString());
+    if (class_ != nullptr)
+      for (const CXXMethodDecl* each : class_->getDefinition()->methods())
+        if (!each->isStatic() && each->getDeclName().isIdentifier())
+          names.insert(each->getNameAsString());
+    const StringRef text = places_.text(function_->getLocation());
+    std::string before;
+    for (const Token& each : tokens) {
+      const bool is_other = before == "." || before == "->" || before == "::" || before == "goto";
+      before = each.text;
+      if (each.is_comment || is_other || !names.contains(each.text) || seen_.contains(each.begin))
+        continue;
+      Spot at = first;
+      const StringRef lines = text.slice(first.offset, each.begin);
+      at.line += static_cast<unsigned>(lines.count('\n'));
+      at.column = static_cast<unsigned>(each.begin - (text.take_front(each.begin).rfind('\n') + 1)) + 1;
+      body_.refusals.push_back({at, each.text +
+                                        " is in what a macro leaves out (as assert does with "
+                                        "NDEBUG), and could not be changed: compile it in"});
+    }
   }
 
  private:
   static bool is_of_objects(const CXXRecordDecl* record) {
     return is_persistent_class(record) || is_pobase(record);
   }
+  void see(SourceLocation at) { seen_.insert(places_.spot(at).offset); }
   static bool is_field_of_pobase(const ValueDecl* decl) {
     const auto* const field = dyn_cast<FieldDecl>(decl);
     const auto* const of = field == nullptr ? nullptr : dyn_cast<CXXRecordDecl>(field->getParent());
@@ -300,6 +335,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   const CXXRecordDecl* class_ = nullptr;
   Body& body_;
   std::vector<const Stmt*> above_;
+  std::set<unsigned> seen_;  ///< offsets of names
   std::set<const Expr*> known_;  ///< uses of `this` that are taken care of
 };
 
@@ -323,10 +359,13 @@ Body body_of(const Places& places, const FunctionDecl* definition) {
     for (CXXCtorInitializer* each : constructor->inits())
       if (each->isWritten()) visitor.TraverseStmt(each->getInit());
   visitor.TraverseStmt(const_cast<Stmt*>(braces));
-  for (const Token& each : places.tokens(braces->getBeginLoc(), body.begin, body.end)) {
+  const std::vector<Token> tokens = places.tokens(braces->getBeginLoc(), body.begin, body.end);
+  bool has_directives = false;
+  for (const Token& each : tokens) {
     if (each.is_comment) continue;
     body.words.insert(each.text);
     if (each.text != "#" || !each.begins_line) continue;
+    has_directives = true;
     Spot at = places.spot(definition->getLocation());
     const llvm::StringRef before =
         places.text(definition->getLocation()).slice(at.offset, each.begin);
@@ -336,6 +375,8 @@ Body body_of(const Places& places, const FunctionDecl* definition) {
                              "a directive of the preprocessor is in the method, and what it leaves "
                              "out is not seen: put it around whole functions that are not methods"});
   }
+  if (!has_directives && !definition->isDependentContext())
+    visitor.refuse_what_is_left_out(tokens, places.spot(definition->getLocation()));
   return body;
 }
 

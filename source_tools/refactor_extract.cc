@@ -162,7 +162,8 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
  public:
   Extractor(ASTContext& context, Model& model) : places_(context), unit_(context), model_(model) {}
 
-  bool shouldVisitTemplateInstantiations() const { return false; }
+  /// What a template calls is known of its instances.
+  bool shouldVisitTemplateInstantiations() const { return true; }
 
   bool TraverseDecl(Decl* decl) {
     if (decl == nullptr) return true;
@@ -179,14 +180,19 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
 
   bool VisitCXXRecordDecl(CXXRecordDecl* record) {
     if (record->isThisDeclarationADefinition() && is_ours(record) &&
-        !isa<ClassTemplateSpecializationDecl>(record))
+        !isa<ClassTemplateSpecializationDecl>(record) &&
+        record->getTemplateInstantiationPattern() == nullptr)
       add_class(record);
     return true;
   }
 
   bool VisitMemberExpr(MemberExpr* member) {
     const auto* const method = dyn_cast<CXXMethodDecl>(member->getMemberDecl());
-    if (method == nullptr || method->isStatic() || !is_ours(method->getParent())) return true;
+    if (method == nullptr || method->isStatic()) return true;
+    if (!is_ours(method->getParent())) {
+      others_.insert(member->getMemberLoc().getRawEncoding());
+      return true;
+    }
     Caller caller = caller_of(method, member->getMemberLoc());
     const QualType base = member->getBase()->IgnoreParenImpCasts()->getType();
     const QualType object = member->isArrow() ? base->getPointeeType() : base;
@@ -239,7 +245,7 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     } else {
       caller.refused = "is called in a macro: write out what the macro stands for";
     }
-    model_.callers.insert(caller);
+    callers_.emplace(at.getRawEncoding(), caller);
   }
 
   std::string key_of(const CXXRecordDecl* record) {
@@ -544,8 +550,14 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
   }
 
  public:
-  /// When all classes are known.
+  /// When all classes and calls are known.
   void finish() {
+    for (auto& [at, caller] : callers_) {
+      if (others_.contains(at))
+        caller.refused = "is called here in a template, of objects of other classes as well: write "
+                         "a function for these";
+      model_.callers.insert(caller);
+    }
     for (const CXXMethodDecl* method : pending_) {
       ModelClass* const of = class_of(method->getParent());
       if (of == nullptr) continue;
@@ -586,6 +598,8 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
   Places places_;
   Unit unit_;
   Model& model_;
+  std::multimap<unsigned, Caller> callers_;  ///< by their places
+  std::set<unsigned> others_;                ///< places of calls of other classes' methods
   std::vector<const CXXMethodDecl*> pending_;  ///< until all classes are known
 };
 
