@@ -3,8 +3,8 @@
 
 #include <mutex>
 
-#include <nlohmann/json.hpp>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace perdura::source {
 
@@ -56,8 +56,7 @@ Refactored refactor(const Sources& sources, const RefactorOptions& options) {
     model.join(std::move(unit));
   });
   if (!result.wrong.empty()) return result;
-  const std::map<std::string, Edits> edits =
-      edits_of(model, verdicts, directives, options, result);
+  const std::map<std::string, Edits> edits = edits_of(model, verdicts, directives, options, result);
   make(edits, result);
   return result;
 }

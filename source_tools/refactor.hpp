@@ -75,17 +75,17 @@ struct Argument {
 struct OuterDefinition {
   Spot at;
   unsigned name_begin, name_end;
-  unsigned open, close;     ///< within the parentheses
-  unsigned tail_end;        ///< where the body begins
+  unsigned open, close;  ///< within the parentheses
+  unsigned tail_end;     ///< where the body begins
   std::vector<Argument> arguments;
 };
 
 struct ModelMethod {
   std::string name;
   std::string signature;
-  Spot at;         ///< of its name in the class
-  unsigned begin;  ///< of the declaration in the class, with attributes
-  unsigned end;    ///< behind its semicolon or brace
+  Spot at;               ///< of its name in the class
+  unsigned begin;        ///< of the declaration in the class, with attributes
+  unsigned end;          ///< behind its semicolon or brace
   unsigned open, close;  ///< within the parentheses
   unsigned tail_end;     ///< behind the last of const, noexcept, override
   bool is_public = false;
@@ -100,7 +100,7 @@ struct ModelMethod {
   std::string after;     ///< " override"
   std::string comments;  ///< in the declaration, that would be lost
   std::vector<Argument> arguments;
-  std::vector<Refusal> refusals;  ///< where it is called later
+  std::vector<Refusal> refusals;         ///< where it is called later
   std::vector<Refusal> static_refusals;  ///< where it becomes a static function
   std::optional<OuterDefinition> outer;
   std::optional<Body> body;
@@ -109,13 +109,13 @@ struct ModelMethod {
 struct ModelClass {
   std::string name;
   Spot at;
-  unsigned open = 0;   ///< behind the brace
-  unsigned close = 0;  ///< before it
+  unsigned open = 0;                ///< behind the brace
+  unsigned close = 0;               ///< before it
   std::optional<unsigned> section;  ///< behind the colon of a private section that is the last
   bool functions_only = true;       ///< in that section
   std::set<std::string> names;      ///< of members that stay, and of types
   std::map<std::string, ModelMethod> methods;  ///< by key, which has their place
-  std::map<unsigned, Body> others;  ///< constructors and destructors, by offset
+  std::map<unsigned, Body> others;             ///< constructors and destructors, by offset
   std::vector<Refusal> refusals;
 };
 
@@ -152,9 +152,9 @@ struct RefactorOptions {
 };
 
 struct Refactored {
-  std::vector<std::string> wrong;     ///< sentences: does not compile
-  std::vector<std::string> refusals;  ///< sentences with their places
-  std::vector<std::string> files;     ///< of places in judgements
+  std::vector<std::string> wrong;             ///< sentences: does not compile
+  std::vector<std::string> refusals;          ///< sentences with their places
+  std::vector<std::string> files;             ///< of places in judgements
   std::map<std::string, std::string> before;  ///< files that change
   std::map<std::string, std::string> after;
   struct Done {
@@ -182,8 +182,8 @@ using Verdicts = std::map<std::string, const Classified*>;
 
 /// The edits of all files. `done` is filled.
 std::map<std::string, Edits> edits_of(const Model& model, const Verdicts& verdicts,
-                                      const Directives& directives,
-                                      const RefactorOptions& options, Refactored& result);
+                                      const Directives& directives, const RefactorOptions& options,
+                                      Refactored& result);
 
 std::string refactored_as_json(const Refactored& refactored);
 

@@ -47,8 +47,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
         if (each != nullptr) known_.insert(each->IgnoreParenImpCasts());
         body_.uses_root = true;
         if (!capture.isExplicit()) continue;
-        if (capture.getCaptureKind() == LCK_StarThis ||
-            lambda->getCaptureDefault() == LCD_ByCopy) {
+        if (capture.getCaptureKind() == LCK_StarThis || lambda->getCaptureDefault() == LCD_ByCopy) {
           refuse(capture.getLocation(),
                  "a lambda captures the object: write [&], or hand over what it needs");
         } else {
@@ -68,10 +67,11 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     const auto* const method = dyn_cast<CXXMethodDecl>(decl);
     if (!isa<CXXThisExpr>(base)) {
       if (method != nullptr && !method->isStatic() && is_of_objects(method->getParent()))
-        refuse(member->getMemberLoc(),
-               "calls " + method->getNameAsString() +
-                   " of another object, and no object is called by a persistent function: hand over "
-                   "what it says as an argument");
+        refuse(
+            member->getMemberLoc(),
+            "calls " + method->getNameAsString() +
+                " of another object, and no object is called by a persistent function: hand over "
+                "what it says as an argument");
       if (is_field_of_pobase(decl))
         refuse(member->getMemberLoc(),
                "uses the memory of another object: hand over what is there as an argument");
@@ -88,9 +88,8 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
       refuse(member->getMemberLoc(), "uses the member " + decl->getNameAsString() +
                                          ", which is not in the memory at poroot: keep it there");
     } else if (!member->isImplicitAccess()) {
-      erase(member->getBeginLoc(),
-            member->hasQualifier() ? member->getQualifierLoc().getBeginLoc()
-                                   : member->getMemberLoc());
+      erase(member->getBeginLoc(), member->hasQualifier() ? member->getQualifierLoc().getBeginLoc()
+                                                          : member->getMemberLoc());
     }
     return true;
   }
@@ -158,7 +157,8 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
       Spot at = first;
       const StringRef lines = text.slice(first.offset, each.begin);
       at.line += static_cast<unsigned>(lines.count('\n'));
-      at.column = static_cast<unsigned>(each.begin - (text.take_front(each.begin).rfind('\n') + 1)) + 1;
+      at.column =
+          static_cast<unsigned>(each.begin - (text.take_front(each.begin).rfind('\n') + 1)) + 1;
       body_.refusals.push_back({at, each.text +
                                         " is in what a macro leaves out (as assert does with "
                                         "NDEBUG), and could not be changed: compile it in"});
@@ -224,8 +224,8 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
       return;
     }
     if (method->isVirtual() && !method->hasAttr<FinalAttr>() && !class_->isEffectivelyFinal())
-      refuse(member->getMemberLoc(), "calls " + name +
-                                         ", which is virtual: make the class or the method final");
+      refuse(member->getMemberLoc(),
+             "calls " + name + ", which is virtual: make the class or the method final");
     const auto callee = range(member->getSourceRange());
     const auto only_name = range(member->getMemberLoc());
     const auto close = range(call->getRParenLoc());
@@ -297,9 +297,8 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     const auto* const found = std::ranges::find(parameters, parameter);
     if (found == parameters.end()) return;
     if (const auto where = range(at))
-      body_.uses.push_back(
-          {static_cast<std::size_t>(found - parameters.begin()), where->first, where->second,
-           changes});
+      body_.uses.push_back({static_cast<std::size_t>(found - parameters.begin()), where->first,
+                            where->second, changes});
   }
 
   /// Whether an argument may be changed by this use of it. `above_` ends with the use.
@@ -314,7 +313,8 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
         if (cast->getCastKind() == CK_LValueToRValue) return false;
         if (cast->getCastKind() == CK_NoOp && cast->getType().isConstQualified()) return false;
         if (cast->getCastKind() == CK_UncheckedDerivedToBase ||
-            cast->getCastKind() == CK_DerivedToBase || cast->getCastKind() == CK_ArrayToPointerDecay)
+            cast->getCastKind() == CK_DerivedToBase ||
+            cast->getCastKind() == CK_ArrayToPointerDecay)
           continue;
         return true;
       }
@@ -335,7 +335,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   const CXXRecordDecl* class_ = nullptr;
   Body& body_;
   std::vector<const Stmt*> above_;
-  std::set<unsigned> seen_;  ///< offsets of names
+  std::set<unsigned> seen_;      ///< offsets of names
   std::set<const Expr*> known_;  ///< uses of `this` that are taken care of
 };
 
@@ -371,9 +371,10 @@ Body body_of(const Places& places, const FunctionDecl* definition) {
         places.text(definition->getLocation()).slice(at.offset, each.begin);
     at.line += static_cast<unsigned>(before.count('\n'));
     at.column = 1;
-    body.refusals.push_back({at,
-                             "a directive of the preprocessor is in the method, and what it leaves "
-                             "out is not seen: put it around whole functions that are not methods"});
+    body.refusals.push_back(
+        {at,
+         "a directive of the preprocessor is in the method, and what it leaves "
+         "out is not seen: put it around whole functions that are not methods"});
   }
   if (!has_directives && !definition->isDependentContext())
     visitor.refuse_what_is_left_out(tokens, places.spot(definition->getLocation()));

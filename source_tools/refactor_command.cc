@@ -32,7 +32,8 @@ int write_to_folder(const std::map<std::string, std::string>& after, const std::
   for (const auto& [path, text] : after) {
     const std::string to = folder + "/" + std::filesystem::path(path).filename().string();
     if (!files.emplace(to, text).second)
-      wrong.push_back(fmt::format("two files would be '{}': refactor them one after the other", to));
+      wrong.push_back(
+          fmt::format("two files would be '{}': refactor them one after the other", to));
   }
   if (wrong.empty()) wrong = write_files(files);
   complain(wrong);
@@ -107,8 +108,7 @@ int RefactorCommand::run(const Sources& sources) const {
                       : "--class names a state, for --methods"});
     return kFailed;
   }
-  const Refactored found =
-      methods ? write_methods(sources, classes) : refactor(sources, options);
+  const Refactored found = methods ? write_methods(sources, classes) : refactor(sources, options);
   if (!found.wrong.empty()) {
     complain(found.wrong);
     return kFailed;

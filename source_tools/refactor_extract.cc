@@ -100,8 +100,9 @@ std::string Places::why_not_logged(QualType type, const std::string& name, bool 
       decayed != nullptr && decayed->getOriginalType()->isArrayType()) {
     const std::string element =
         decayed->getOriginalType()->getAsArrayTypeUnsafe()->getElementType().getAsString(policy);
-    return of + " is an array, of which a call has the address alone: hand over a fixed array in a "
-                "struct, as struct Name { " +
+    return of +
+           " is an array, of which a call has the address alone: hand over a fixed array in a "
+           "struct, as struct Name { " +
            element + " values[4]; }";
   }
   if (type->isReferenceType() && !references) {
@@ -197,8 +198,9 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     const QualType base = member->getBase()->IgnoreParenImpCasts()->getType();
     const QualType object = member->isArrow() ? base->getPointeeType() : base;
     if (object.isConstQualified())
-      caller.refused = "is called of a const object, and calls that are logged change it: take "
-                       "the object without const";
+      caller.refused =
+          "is called of a const object, and calls that are logged change it: take "
+          "the object without const";
     add(caller, member->getMemberLoc());
     return true;
   }
@@ -206,8 +208,9 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     const auto* const method = dyn_cast<CXXMethodDecl>(use->getDecl());
     if (method == nullptr || method->isStatic() || !is_ours(method->getParent())) return true;
     Caller caller = caller_of(method, use->getLocation());
-    caller.refused = "has its address taken, and is a static function from now on: call it, by a "
-                     "lambda if need be";
+    caller.refused =
+        "has its address taken, and is a static function from now on: call it, by a "
+        "lambda if need be";
     add(caller, use->getLocation());
     return true;
   }
@@ -219,9 +222,8 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     const auto name = places_.range(call->getCallee()->getSourceRange());
     const auto close = places_.range(call->getRParenLoc());
     if (!name || !close) return true;
-    ThreadStart start{.at = places_.spot(call->getBeginLoc()),
-                      .name_end = name->second,
-                      .close = close->first};
+    ThreadStart start{
+        .at = places_.spot(call->getBeginLoc()), .name_end = name->second, .close = close->first};
     start.at.offset = name->first;
     for (const Decl* each : places_.context().getTranslationUnitDecl()->lookup(
              &places_.context().Idents.get("POBase")))
@@ -285,8 +287,7 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
              "the class has no name that other functions know: put it outside of the function");
     for (const Token& each : places_.tokens(record->getLocation(), found.open, found.close)) {
       if (each.text != "#" || !each.begins_line) continue;
-      const StringRef rest =
-          places_.text(record->getLocation()).substr(each.end).ltrim(" \t");
+      const StringRef rest = places_.text(record->getLocation()).substr(each.end).ltrim(" \t");
       if (!rest.starts_with("if") && !rest.starts_with("el")) continue;
       Spot at = found.at;
       at.line += static_cast<unsigned>(
@@ -343,11 +344,13 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
       found.static_refusals.push_back({found.at, why});
     };
     if (is_generic)
-      found.refusals.push_back({found.at, "a template cannot be called later: write a method for "
-                                          "each type"});
+      found.refusals.push_back({found.at,
+                                "a template cannot be called later: write a method for "
+                                "each type"});
     if (!method->getDeclName().isIdentifier())
-      found.refusals.push_back({found.at, "an operator cannot be called later: write a method with "
-                                          "a name"});
+      found.refusals.push_back({found.at,
+                                "an operator cannot be called later: write a method with "
+                                "a name"});
     if (method->isVariadic()) both("has any number of arguments (...): write a method for each");
     if (method->getRefQualifier() != RQ_None || method->isVolatile())
       both("is of a kind of object alone (&, && or volatile): write it without that");
@@ -367,7 +370,8 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
                                               "), and what it leads to changes with later calls: "
                                               "answer with a value, or make the method private"});
     } else if (type->isUndeducedType()) {
-      found.refusals.push_back({found.at, "what it answers is not said here (auto): name the type"});
+      found.refusals.push_back(
+          {found.at, "what it answers is not said here (auto): name the type"});
     } else if (!type.isTriviallyCopyableType(places_.context())) {
       found.refusals.push_back({found.at, "answers with what is not trivially copyable (" + said +
                                               "): answer with a struct of numbers and fixed "
@@ -375,10 +379,8 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     } else if (places_.context().getTypeSizeInChars(type).getQuantity() > 48) {
       found.refusals.push_back(
           {found.at, "answers with " +
-                         std::to_string(
-                             places_.context().getTypeSizeInChars(type).getQuantity()) +
-                         " bytes (" + said +
-                         "), and an instant has at most 48: answer in parts"});
+                         std::to_string(places_.context().getTypeSizeInChars(type).getQuantity()) +
+                         " bytes (" + said + "), and an instant has at most 48: answer in parts"});
     }
   }
 
@@ -389,8 +391,8 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
       found.name = each->getNameAsString();
       found.at = places_.spot(each->getLocation());
       const QualType written = each->getOriginalType();
-      found.refused = places_.why_not_logged(
-          written->isArrayType() ? each->getType() : written, found.name);
+      found.refused =
+          places_.why_not_logged(written->isArrayType() ? each->getType() : written, found.name);
       const auto begin = places_.range(each->getBeginLoc());
       const auto name = places_.range(each->getLocation());
       const auto whole = places_.range(each->getSourceRange());
@@ -403,12 +405,12 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
       unsigned type_end = found.name.empty() ? whole->second : name->first;
       if (each->hasDefaultArg()) {
         const auto otherwise = places_.range(each->getDefaultArgRange());
-        if (otherwise)
-          found.otherwise = text.slice(otherwise->first, otherwise->second).str();
+        if (otherwise) found.otherwise = text.slice(otherwise->first, otherwise->second).str();
         else if (found.refused.empty())
           found.refused = "what " + found.name + " is otherwise is in a macro: write it out";
         if (found.name.empty())
-          for (const Token& token : places_.tokens(each->getLocation(), begin->first, whole->second))
+          for (const Token& token :
+               places_.tokens(each->getLocation(), begin->first, whole->second))
             if (token.text == "=") {
               type_end = token.begin;
               break;
@@ -485,8 +487,7 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
       }
       last = each.end;
     }
-    if (found.result == "auto")
-      found.result = method->getReturnType().getAsString(unit_.policy());
+    if (found.result == "auto") found.result = method->getReturnType().getAsString(unit_.policy());
     // Behind the arguments.
     const bool has_body = method->doesThisDeclarationHaveABody();
     found.tail_end = found.close + 1;
@@ -519,8 +520,8 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     if (has_body) {
       found.body = body_of(places_, method);
       found.end = found.body->end;
-      for (const Token& each : places_.tokens(
-               method->getLocation(), found.end, static_cast<unsigned>(text.size()))) {
+      for (const Token& each :
+           places_.tokens(method->getLocation(), found.end, static_cast<unsigned>(text.size()))) {
         if (each.text == ";") found.end = each.end;  // one too many
         break;
       }
@@ -554,8 +555,9 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
   void finish() {
     for (auto& [at, caller] : callers_) {
       if (others_.contains(at))
-        caller.refused = "is called here in a template, of objects of other classes as well: write "
-                         "a function for these";
+        caller.refused =
+            "is called here in a template, of objects of other classes as well: write "
+            "a function for these";
       model_.callers.insert(caller);
     }
     for (const CXXMethodDecl* method : pending_) {
@@ -598,8 +600,8 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
   Places places_;
   Unit unit_;
   Model& model_;
-  std::multimap<unsigned, Caller> callers_;  ///< by their places
-  std::set<unsigned> others_;                ///< places of calls of other classes' methods
+  std::multimap<unsigned, Caller> callers_;    ///< by their places
+  std::set<unsigned> others_;                  ///< places of calls of other classes' methods
   std::vector<const CXXMethodDecl*> pending_;  ///< until all classes are known
 };
 

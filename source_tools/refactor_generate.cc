@@ -83,8 +83,7 @@ class ClassWriter {
         rewrite_calls(*method.body, edits_[method.body->file], false);
       }
     }
-    for (const auto& [offset, body] : class_.others)
-      rewrite_calls(body, edits_[body.file], false);
+    for (const auto& [offset, body] : class_.others) rewrite_calls(body, edits_[body.file], false);
     Edits& edits = edits_[class_.at.file];
     if (class_.section && class_.functions_only) {
       edits.push_back({*class_.section, *class_.section, "\n" + contexts});
@@ -119,8 +118,7 @@ class ClassWriter {
       const bool is_said = found != nullptr && found->method.said != Verdict::kNothing;
       if ((!method.is_public && !is_said) || method.name.starts_with("simpo")) continue;
       plan.role = Role::kPersistent;
-      if (found != nullptr)
-        plan.verdict = is_said ? found->method.said : found->judgement.verdict;
+      if (found != nullptr) plan.verdict = is_said ? found->method.said : found->judgement.verdict;
       if (plan.verdict != Verdict::kDeferrable) plan.verdict = Verdict::kInstant;
       to_see.push_back(key);
     }
@@ -366,8 +364,7 @@ class ClassWriter {
     const Edits inner = inner_edits(method, plan, context);
     if (!method.outer) {
       functions += method.comments + head + " " +
-                   edited(text_of(method.body->file), inner, method.body->begin,
-                          method.body->end) +
+                   edited(text_of(method.body->file), inner, method.body->begin, method.body->end) +
                    "\n";
     } else {
       functions += head + ";\n";
@@ -504,8 +501,8 @@ void write_threads(const Model& model, std::map<std::string, Edits>& edits, Refa
 }  // namespace
 
 std::map<std::string, Edits> edits_of(const Model& model, const Verdicts& verdicts,
-                                      const Directives& directives,
-                                      const RefactorOptions& options, Refactored& result) {
+                                      const Directives& directives, const RefactorOptions& options,
+                                      Refactored& result) {
   std::map<std::string, Edits> edits;
   std::set<std::string> persistent;
   std::map<std::string, std::string> names;

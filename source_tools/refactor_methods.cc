@@ -25,9 +25,9 @@ struct StateMethod {
 struct State {
   std::string name;
   Spot at;
-  Spot behind;  ///< it, and the namespaces that it is in
-  bool is_known = false;      ///< perdura::Methods is there
-  bool has_methods = false;   ///< a specialisation for it
+  Spot behind;               ///< it, and the namespaces that it is in
+  bool is_known = false;     ///< perdura::Methods is there
+  bool has_methods = false;  ///< a specialisation for it
   bool has_attributes = false;
   std::vector<Refusal> refusals;
   std::map<std::string, StateMethod> methods;  ///< by place
@@ -73,8 +73,9 @@ class StateFinder : public RecursiveASTVisitor<StateFinder> {
     if (record->isDependentContext())
       refuse("a template is no state: write perdura::Methods of each of its instances");
     else if (!places_.context().getRecordType(record).isTriviallyCopyableType(places_.context()))
-      refuse("is not trivially copyable, and a state is copied as it lies: keep numbers and fixed "
-             "arrays in it");
+      refuse(
+          "is not trivially copyable, and a state is copied as it lies: keep numbers and fixed "
+          "arrays in it");
     if (record->isInAnonymousNamespace() || record->isLocalClass() != nullptr)
       refuse("has no name that a later build knows: put it into a namespace that has one");
     if (record->getAccess() == AS_private || record->getAccess() == AS_protected)
@@ -115,8 +116,8 @@ class StateFinder : public RecursiveASTVisitor<StateFinder> {
     const StringRef text = places_.text(outermost->getEndLoc());
     ++at.offset;
     if (isa<CXXRecordDecl>(outermost))
-      for (const Token& each : places_.tokens(outermost->getEndLoc(), at.offset,
-                                              static_cast<unsigned>(text.size())))
+      for (const Token& each :
+           places_.tokens(outermost->getEndLoc(), at.offset, static_cast<unsigned>(text.size())))
         if (each.text == ";") {
           at.offset = each.end;
           break;
@@ -145,15 +146,16 @@ class StateFinder : public RecursiveASTVisitor<StateFinder> {
     for (const NamedDecl* each : record->lookup(method->getDeclName()))
       same += isa<CXXMethodDecl, FunctionTemplateDecl>(each);
     if (same > 1)
-      refuse(found.at, "there are several of this name, and Methods names one: give them different "
-                       "names");
+      refuse(found.at,
+             "there are several of this name, and Methods names one: give them different "
+             "names");
     for (const ParmVarDecl* each : method->parameters()) {
       const QualType type = each->getOriginalType();
-      const bool is_copied = type->isReferenceType() &&
-                             (type->isRValueReferenceType() ||
-                              type.getNonReferenceType().isConstQualified());
-      const std::string why = places_.why_not_logged(
-          type->isArrayType() ? each->getType() : type, each->getNameAsString(), is_copied);
+      const bool is_copied =
+          type->isReferenceType() &&
+          (type->isRValueReferenceType() || type.getNonReferenceType().isConstQualified());
+      const std::string why = places_.why_not_logged(type->isArrayType() ? each->getType() : type,
+                                                     each->getNameAsString(), is_copied);
       if (!why.empty()) refuse(places_.spot(each->getLocation()), why);
     }
     state.methods.emplace(found.at.text(), std::move(found));
@@ -199,8 +201,7 @@ void join(States& all, States&& unit) {
 }
 
 void refuse(Refactored& result, const std::vector<Refusal>& refusals) {
-  for (const Refusal& each : refusals)
-    result.refusals.push_back(each.at.text() + ": " + each.text);
+  for (const Refusal& each : refusals) result.refusals.push_back(each.at.text() + ": " + each.text);
 }
 
 /// The lines of one state.
@@ -225,13 +226,13 @@ void write_state(const State& state, const std::map<std::string, const Classifie
         result.refusals.push_back(text_of(program, reason.at) + ": " + method.signature + ": " +
                                   sentence(reason) +
                                   ", and nobody would catch that: " + remedy(reason.kind));
-    lines += std::string(lines.empty() ? "" : ", ") + "perdura::" +
-             (verdict == Verdict::kDeferrable ? "Deferrable<&" : "Instant<&") + state.name +
-             "::" + each->name + ">";
+    lines += std::string(lines.empty() ? "" : ", ") +
+             "perdura::" + (verdict == Verdict::kDeferrable ? "Deferrable<&" : "Instant<&") +
+             state.name + "::" + each->name + ">";
     for (const Spot& missing : each->without_noexcept)
       edits[missing.file].push_back({missing.offset, missing.offset, " noexcept"});
-    result.done.push_back({state.name, method.signature, each->name, "", "", name_of(verdict),
-                           each->at});
+    result.done.push_back(
+        {state.name, method.signature, each->name, "", "", name_of(verdict), each->at});
   }
   if (lines.empty()) return;
   Edits& there = edits[state.behind.file];

@@ -35,8 +35,7 @@ std::string edited(const std::string& text, const Edits& edits, unsigned begin, 
 /// The file with the edits; the lines that they touch are formatted as the .clang-format above the
 /// file says, where `formats`. Fails with a sentence in `wrong`.
 std::string edited_and_formatted(const std::string& path, const std::string& text,
-                                 const Edits& edits, bool formats,
-                                 std::vector<std::string>& wrong);
+                                 const Edits& edits, bool formats, std::vector<std::string>& wrong);
 
 /// The text of a file; a sentence in `wrong` where it cannot be read.
 std::string text_of_file(const std::string& path, std::vector<std::string>& wrong);

@@ -161,9 +161,9 @@ Changes marked(const Sources& sources, const Classification& found, bool directi
     std::ranges::sort(each);
     const std::string text = text_of_file(file, changes.wrong);
     changes.before[file] = text;
-    changes.after[file] =
-        edited_and_formatted(file, text, directives ? directives_around(text, each) : attributes(each),
-                             !directives, changes.wrong);
+    changes.after[file] = edited_and_formatted(
+        file, text, directives ? directives_around(text, each) : attributes(each), !directives,
+        changes.wrong);
   }
   return changes;
 }

@@ -133,8 +133,7 @@ std::vector<std::string> write_files(const std::map<std::string, std::string>& f
   }
   for (const auto& [temporary, path] : made) {
     if (wrong.empty() && std::rename(temporary.c_str(), path.c_str()) == 0) continue;
-    if (wrong.empty())
-      wrong.push_back("'" + path + "' cannot be written: " + std::strerror(errno));
+    if (wrong.empty()) wrong.push_back("'" + path + "' cannot be written: " + std::strerror(errno));
     ::unlink(temporary.c_str());
   }
   return wrong;

@@ -89,7 +89,7 @@ class DrawnClass:
             kind, name, _ = draw.choice(arguments)
             return word_of(kind, name)
         if choice < 0.7:
-            base = draw.choice(["state()", "this->state()"]) if draw.random() < 0.3 else "state()"
+            base = "this->state()" if draw.random() < 0.15 else "state()"
             return f"{base}->words[{self.expression(arguments, depth - 1)} % 8]"
         if choice < 0.78:
             return f"mixed({self.expression(arguments, depth - 1)})"
@@ -319,7 +319,8 @@ def check(options, folder, seed, count):
     lacks = [key for key in expected if key not in found]
     # Each kill may come between a call that is durable and its line.
     if len(lacks) > kills or any(key[1] < 0 for key in lacks):
-        raise SystemExit(f"seed {seed}: {len(lacks)} answers are lost with {kills} kills: {lacks[:5]}")
+        raise SystemExit(f"seed {seed}: {len(lacks)} answers are lost with {kills} kills: "
+                         f"{lacks[:5]}")
     for key, answer in found.items():
         if expected.get(key) != answer:
             raise SystemExit(f"seed {seed}: {classes[key[0]].name}, call {key[1]}: {answer}, and "
@@ -343,7 +344,8 @@ def main():
     compared = 0
     killed = 0
     for first in range(0, options.classes, BATCH):
-        with tempfile.TemporaryDirectory(dir="/dev/shm" if options.store == "emu" else None) as name:
+        place = "/dev/shm" if options.store == "emu" else None
+        with tempfile.TemporaryDirectory(dir=place) as name:
             folder = pathlib.Path(options.keep or name)
             folder.mkdir(exist_ok=True)
             (folder / ".clang-format").write_text(

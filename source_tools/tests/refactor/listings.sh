@@ -1,8 +1,8 @@
 #!/bin/sh
 # Goal: SIMPO's listings follow from each other by the tools: the first one with directives is the
-# second one, and refactored the third one, which compiles without a warning, runs as the fourth one,
-# and goes on after it was killed. What is written once is not written again. Method: perdura-source
-# on examples/simpo, and two compilers.
+# second one, and refactored the third one, which compiles without a warning, runs as the fourth
+# one, and goes on after it was killed. What is written once is not written again. Method:
+# perdura-source on examples/simpo, and two compilers.
 #
 #   listings.sh PERDURA_SOURCE SOURCE_FOLDER LIBRARY WORK_FOLDER COMPILER...
 set -eu

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Goal: a state of perdura::Objects gets its perdura::Methods behind its namespace, its methods become
-# noexcept, and two compilers take it without a warning; a second time changes nothing; what cannot
-# be is refused. Method: perdura-source refactor --methods on a state of two sources.
+# Goal: a state of perdura::Objects gets its perdura::Methods behind its namespace, its methods
+# become noexcept, and two compilers take it without a warning; a second time changes nothing; what
+# cannot be is refused. Method: perdura-source refactor --methods on a state of two sources.
 #
 #   methods.sh PERDURA_SOURCE SOURCE_FOLDER WORK_FOLDER COMPILER...
 set -eu
