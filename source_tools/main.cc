@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include "classify.hpp"
+#include "refactor_command.hpp"
 
 namespace perdura::source {
 namespace {
@@ -23,6 +24,8 @@ struct Options {
   std::vector<std::string> classes;
   std::string json, sarif, html, expect, save;
   bool remedies = false;
+  bool write = false, directives = false, diff = false;  ///< what was found, into the sources
+  RefactorCommand refactor;
 };
 
 int complain(const std::vector<std::string>& sentences) {
@@ -102,6 +105,8 @@ int run_classify(Options& options) {
     options.judged.reasons_max = 3;
   const Classification found = classify(options.sources, options.judged);
   if (!found.wrong.empty()) return complain(found.wrong);
+  if (options.write || options.diff)
+    return write_marks(options.sources, found, options.directives, options.diff);
   bool printed = false;
   for (const auto& [path, text] :
        {std::pair(options.json, &as_json), std::pair(options.sarif, &as_sarif),
@@ -171,11 +176,20 @@ int main(int count, char** arguments) {
   classify->add_option("--save", options.save, "write what each method is, for --expect");
   classify->add_option("--expect", options.expect, "fail where a method is not what it was");
   classify->add_flag("--remedies", options.remedies, "say what to do about each reason");
+  classify->add_flag("--write", options.write,
+                     "write what was found at the methods, as attributes");
+  classify->add_flag("--directives", options.directives,
+                     "as directives, #begin defer and #begin inst");
+  classify->add_flag("--diff", options.diff, "print what --write would change, as a patch");
   classify->footer(kClassifyFooter);
+  CLI::App* const refactor = app.add_subcommand(
+      "refactor", "make classes whose calls are logged of classes that derive from POBase");
+  add_sources(refactor, options.sources);
+  options.refactor.add(refactor);
   try {
     app.parse(own);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kFailed;
   }
-  return run_classify(options);
+  return refactor->parsed() ? options.refactor.run(options.sources) : run_classify(options);
 }

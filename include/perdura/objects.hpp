@@ -33,6 +33,7 @@
 #include <utility>
 #include <vector>
 
+#include <perdura/detail/attributes.hpp>
 #include <perdura/error.hpp>
 #include <perdura/flexible.hpp>
 #include <perdura/formerly.hpp>

@@ -54,6 +54,7 @@
 #include <typeinfo>
 
 #include <perdura/perdura.h>
+#include <perdura/detail/attributes.hpp>
 #include <perdura/objects.hpp>
 
 /// Of a call that works on all of an object.

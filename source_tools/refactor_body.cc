@@ -1,0 +1,384 @@
+// What the braces of a method have, as far as it changes where the method becomes a static function
+// of the object's memory and a context: uses of the object, of arguments, and calls.
+#include <clang/AST/RecursiveASTVisitor.h>
+#include <clang/Lex/Lexer.h>
+
+#include <algorithm>
+
+#include "keys.hpp"
+#include "refactor_places.hpp"
+
+namespace perdura::source {
+namespace {
+
+using namespace clang;
+
+const Expr* without_parentheses(const Expr* expression) {
+  while (true) {
+    expression = expression->IgnoreParenImpCasts();
+    const auto* const unary = dyn_cast<UnaryOperator>(expression);
+    if (unary == nullptr || unary->getOpcode() != UO_Deref) return expression;
+    expression = unary->getSubExpr();
+  }
+}
+
+class Visitor : public RecursiveASTVisitor<Visitor> {
+ public:
+  Visitor(const Places& places, const FunctionDecl* function, Body& body)
+      : places_(places), function_(function), body_(body) {
+    if (const auto* const method = dyn_cast<CXXMethodDecl>(function))
+      class_ = method->getParent()->getCanonicalDecl();
+  }
+
+  bool TraverseStmt(Stmt* statement) {
+    if (statement == nullptr) return true;
+    above_.push_back(statement);
+    const bool result = RecursiveASTVisitor::TraverseStmt(statement);
+    above_.pop_back();
+    return result;
+  }
+
+  bool VisitLambdaExpr(LambdaExpr* lambda) {
+    std::size_t i = 0;
+    for (const Expr* each : lambda->capture_inits()) {
+      const LambdaCapture& capture = *(lambda->capture_begin() + i++);
+      if (capture.isExplicit()) see(capture.getLocation());
+      if (capture.capturesThis()) {
+        if (each != nullptr) known_.insert(each->IgnoreParenImpCasts());
+        body_.uses_root = true;
+        if (!capture.isExplicit()) continue;
+        if (capture.getCaptureKind() == LCK_StarThis || lambda->getCaptureDefault() == LCD_ByCopy) {
+          refuse(capture.getLocation(),
+                 "a lambda captures the object: write [&], or hand over what it needs");
+        } else {
+          replace(capture.getLocation(), "poroot");
+        }
+      } else if (capture.isExplicit() && capture.capturesVariable()) {
+        add_use(capture.getLocation(), capture.getCapturedVar(), true);
+      }
+    }
+    return true;
+  }
+
+  bool VisitMemberExpr(MemberExpr* member) {
+    see(member->getMemberLoc());
+    const ValueDecl* const decl = member->getMemberDecl();
+    const Expr* const base = without_parentheses(member->getBase());
+    const auto* const method = dyn_cast<CXXMethodDecl>(decl);
+    if (!isa<CXXThisExpr>(base)) {
+      if (method != nullptr && !method->isStatic() && is_of_objects(method->getParent()))
+        refuse(
+            member->getMemberLoc(),
+            "calls " + method->getNameAsString() +
+                " of another object, and no object is called by a persistent function: hand over "
+                "what it says as an argument");
+      if (is_field_of_pobase(decl))
+        refuse(member->getMemberLoc(),
+               "uses the memory of another object: hand over what is there as an argument");
+      return true;
+    }
+    known_.insert(base);
+    if (is_field_of_pobase(decl)) {
+      body_.uses_root = true;
+      if (!member->isImplicitAccess() || member->hasQualifier())
+        erase(member->getBeginLoc(), member->getMemberLoc());
+    } else if (method != nullptr && !method->isStatic()) {
+      inner_call(member, method);
+    } else if (isa<FieldDecl>(decl)) {
+      refuse(member->getMemberLoc(), "uses the member " + decl->getNameAsString() +
+                                         ", which is not in the memory at poroot: keep it there");
+    } else if (!member->isImplicitAccess()) {
+      erase(member->getBeginLoc(), member->hasQualifier() ? member->getQualifierLoc().getBeginLoc()
+                                                          : member->getMemberLoc());
+    }
+    return true;
+  }
+
+  bool VisitUnresolvedMemberExpr(UnresolvedMemberExpr* member) {
+    refuse(member->getMemberLoc(),
+           "which " + member->getMemberName().getAsString() +
+               " is called depends on the arguments of the template: give the methods different "
+               "names");
+    return true;
+  }
+  bool VisitCXXDependentScopeMemberExpr(CXXDependentScopeMemberExpr* member) {
+    if (!member->isImplicitAccess() && !isa<CXXThisExpr>(without_parentheses(member->getBase())))
+      return true;
+    refuse(member->getMemberLoc(), "what " + member->getMember().getAsString() +
+                                       " is depends on the arguments of the template: let the "
+                                       "class derive from POBase alone");
+    return true;
+  }
+
+  bool VisitCXXThisExpr(CXXThisExpr* expression) {
+    if (!expression->isImplicit()) see(expression->getLocation());
+    if (!known_.contains(expression))
+      refuse(expression->getBeginLoc(),
+             "uses the object itself (this): a persistent function has the memory at poroot alone");
+    return true;
+  }
+
+  bool VisitDeclRefExpr(DeclRefExpr* use) {
+    see(use->getLocation());
+    if (const auto* const method = dyn_cast<CXXMethodDecl>(use->getDecl());
+        method != nullptr && !method->isStatic() && is_of_objects(method->getParent()))
+      refuse(use->getLocation(), "takes the address of the method " + method->getNameAsString() +
+                                     ", which is one no more: call it by its name");
+    add_use(use->getLocation(), use->getDecl(), changes(use));
+    return true;
+  }
+
+  bool VisitFieldDecl(FieldDecl* field) {
+    see(field->getLocation());
+    return true;
+  }
+  bool VisitVarDecl(VarDecl* variable) {
+    see(variable->getLocation());
+    if (variable->getIdentifier() != nullptr && variable->getName() == "poroot")
+      refuse(variable->getLocation(), "a variable is called poroot: give it another name");
+    return true;
+  }
+
+  /// Names that would be changed and are in no expression: a macro leaves them out.
+  void refuse_what_is_left_out(const std::vector<Token>& tokens, Spot first) {
+    std::set<std::string> names = {"this", "poroot"};
+    for (const ParmVarDecl* each : function_->parameters()) names.insert(each->getNameAsString());
+    if (class_ != nullptr)
+      for (const CXXMethodDecl* each : class_->getDefinition()->methods())
+        if (!each->isStatic() && each->getDeclName().isIdentifier())
+          names.insert(each->getNameAsString());
+    const StringRef text = places_.text(function_->getLocation());
+    std::string before;
+    for (const Token& each : tokens) {
+      const bool is_other = before == "." || before == "->" || before == "::" || before == "goto";
+      before = each.text;
+      if (each.is_comment || is_other || !names.contains(each.text) || seen_.contains(each.begin))
+        continue;
+      Spot at = first;
+      const StringRef lines = text.slice(first.offset, each.begin);
+      at.line += static_cast<unsigned>(lines.count('\n'));
+      at.column =
+          static_cast<unsigned>(each.begin - (text.take_front(each.begin).rfind('\n') + 1)) + 1;
+      body_.refusals.push_back({at, each.text +
+                                        " is in what a macro leaves out (as assert does with "
+                                        "NDEBUG), and could not be changed: compile it in"});
+    }
+  }
+
+ private:
+  static bool is_of_objects(const CXXRecordDecl* record) {
+    return is_persistent_class(record) || is_pobase(record);
+  }
+  void see(SourceLocation at) { seen_.insert(places_.spot(at).offset); }
+  static bool is_field_of_pobase(const ValueDecl* decl) {
+    const auto* const field = dyn_cast<FieldDecl>(decl);
+    const auto* const of = field == nullptr ? nullptr : dyn_cast<CXXRecordDecl>(field->getParent());
+    return of != nullptr && is_pobase(of) && field->getName() == "poroot";
+  }
+
+  void refuse(SourceLocation at, const std::string& why) {
+    body_.refusals.push_back({places_.spot(at), why});
+  }
+  std::optional<std::pair<unsigned, unsigned>> range(SourceRange of) {
+    auto found = places_.range(of);
+    if (!found)
+      refuse(of.getBegin(),
+             "has to be changed, and is in a macro: write out what the macro stands for");
+    return found;
+  }
+  void replace(SourceRange of, const std::string& text) {
+    if (const auto at = range(of)) body_.edits.push_back({at->first, at->second, text});
+  }
+  /// Up to the token at `end`.
+  void erase(SourceLocation begin, SourceLocation end) {
+    if (begin == end) return;
+    const auto first = range(begin);
+    const auto last = range(end);
+    if (first && last) body_.edits.push_back({first->first, last->first, ""});
+  }
+
+  void inner_call(const MemberExpr* member, const CXXMethodDecl* method) {
+    const std::string name = method->getNameAsString();
+    if (as_written(method)->getParent()->getCanonicalDecl() != class_) {
+      refuse(member->getMemberLoc(),
+             is_pobase(method->getParent())
+                 ? "calls " + name + " of POBase: leave that to who calls"
+                 : "calls " + name + " of the base class " +
+                       method->getParent()->getNameAsString() +
+                       ", which is not a function of this class: move it here");
+      return;
+    }
+    const CallExpr* call = nullptr;
+    for (std::size_t i = above_.size(); i-- > 0 && call == nullptr;) {
+      if (above_[i] == member || isa<ParenExpr, ImplicitCastExpr>(above_[i])) continue;
+      call = dyn_cast<CallExpr>(above_[i]);
+      if (call == nullptr || without_parentheses(call->getCallee()) != member) {
+        call = nullptr;
+        break;
+      }
+    }
+    if (call == nullptr || method->getPrimaryTemplate() != nullptr) {
+      refuse(member->getMemberLoc(),
+             call == nullptr ? "uses the method " + name + " without a call"
+                             : "calls " + name + ", a template: write a method for each type");
+      return;
+    }
+    if (method->isVirtual() && !method->hasAttr<FinalAttr>() && !class_->isEffectivelyFinal())
+      refuse(member->getMemberLoc(),
+             "calls " + name + ", which is virtual: make the class or the method final");
+    const auto callee = range(member->getSourceRange());
+    const auto only_name = range(member->getMemberLoc());
+    const auto close = range(call->getRParenLoc());
+    if (!callee || !only_name || !close) return;
+    InnerCall found{.callee = place_key(places_, method),
+                    .begin = callee->first,
+                    .name = only_name->first,
+                    .end = callee->second,
+                    .open = 0,
+                    .close = close->first,
+                    .arguments = 0,
+                    .casts = {},
+                    .at = places_.spot(member->getMemberLoc())};
+    for (const Token& each :
+         places_.tokens(member->getMemberLoc(), callee->second, close->first + 1)) {
+      if (each.text != "(") continue;
+      found.open = each.end;
+      break;
+    }
+    for (unsigned i = 0; i < call->getNumArgs(); ++i) {
+      const Expr* const argument = call->getArg(i);
+      if (isa<CXXDefaultArgExpr>(argument)) break;
+      ++found.arguments;
+      if (!narrows(argument)) continue;
+      if (const auto at = range(argument->getSourceRange()))
+        found.casts.push_back({at->first, at->second, i});
+    }
+    body_.calls.push_back(std::move(found));
+  }
+
+  bool narrows(const Expr* argument) const {
+    const auto* const cast = dyn_cast<ImplicitCastExpr>(argument);
+    if (cast == nullptr || cast->isTypeDependent() || cast->isValueDependent()) return false;
+    const QualType to = cast->getType();
+    const QualType from = cast->getSubExpr()->getType();
+    const ASTContext& context = places_.context();
+    switch (cast->getCastKind()) {
+      case CK_IntegralCast: {
+        if (const auto value = cast->getSubExpr()->getIntegerConstantExpr(context)) {
+          Expr::EvalResult result;
+          if (cast->EvaluateAsInt(result, context))
+            return llvm::APSInt::compareValues(*value, result.Val.getInt()) != 0;
+        }
+        const bool from_signed = from->isSignedIntegerOrEnumerationType();
+        const bool to_signed = to->isSignedIntegerOrEnumerationType();
+        const auto from_bits = context.getIntWidth(from);
+        const auto to_bits = context.getIntWidth(to);
+        if (from_signed == to_signed) return to_bits < from_bits;
+        return from_signed || to_bits <= from_bits;
+      }
+      case CK_FloatingCast:
+        return context.getTypeSize(to) < context.getTypeSize(from);
+      case CK_IntegralToFloating:
+      case CK_FloatingToIntegral:
+      case CK_IntegralToBoolean:
+      case CK_FloatingToBoolean:
+      case CK_PointerToBoolean:
+      case CK_MemberPointerToBoolean:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  void add_use(SourceLocation at, const ValueDecl* decl, bool changes) {
+    const auto* const parameter = dyn_cast<ParmVarDecl>(decl);
+    if (parameter == nullptr) return;
+    const auto parameters = function_->parameters();
+    const auto* const found = std::ranges::find(parameters, parameter);
+    if (found == parameters.end()) return;
+    if (const auto where = range(at))
+      body_.uses.push_back({static_cast<std::size_t>(found - parameters.begin()), where->first,
+                            where->second, changes});
+  }
+
+  /// Whether an argument may be changed by this use of it. `above_` ends with the use.
+  bool changes(const DeclRefExpr* use) const {
+    if (use->getType().isConstQualified()) return false;
+    const Stmt* below = use;
+    for (std::size_t i = above_.size() - 1; i-- > 0; below = above_[i]) {
+      const Stmt* const each = above_[i];
+      if (isa<UnaryExprOrTypeTraitExpr>(each)) return false;
+      if (isa<ParenExpr>(each)) continue;
+      if (const auto* const cast = dyn_cast<ImplicitCastExpr>(each)) {
+        if (cast->getCastKind() == CK_LValueToRValue) return false;
+        if (cast->getCastKind() == CK_NoOp && cast->getType().isConstQualified()) return false;
+        if (cast->getCastKind() == CK_UncheckedDerivedToBase ||
+            cast->getCastKind() == CK_DerivedToBase ||
+            cast->getCastKind() == CK_ArrayToPointerDecay)
+          continue;
+        return true;
+      }
+      if (const auto* const member = dyn_cast<MemberExpr>(each)) {
+        const auto* const method = dyn_cast<CXXMethodDecl>(member->getMemberDecl());
+        if (method != nullptr) return !method->isConst();
+        continue;
+      }
+      const auto* const element = dyn_cast<ArraySubscriptExpr>(each);
+      if (element != nullptr && element->getBase() == below) continue;
+      return true;
+    }
+    return true;
+  }
+
+  const Places& places_;
+  const FunctionDecl* function_;
+  const CXXRecordDecl* class_ = nullptr;
+  Body& body_;
+  std::vector<const Stmt*> above_;
+  std::set<unsigned> seen_;      ///< offsets of names
+  std::set<const Expr*> known_;  ///< uses of `this` that are taken care of
+};
+
+}  // namespace
+
+Body body_of(const Places& places, const FunctionDecl* definition) {
+  Body body;
+  const Stmt* const braces = definition->getBody();
+  body.file = places.spot(definition->getLocation()).file;
+  const auto range = places.range(braces->getSourceRange());
+  if (!range || isa<CXXTryStmt>(braces)) {
+    body.refusals.push_back({places.spot(definition->getLocation()),
+                             !range ? "its braces are in a macro: write them out"
+                                    : "its body is a try block: put it into braces"});
+    return body;
+  }
+  body.begin = range->first;
+  body.end = range->second;
+  Visitor visitor(places, definition, body);
+  if (const auto* const constructor = dyn_cast<CXXConstructorDecl>(definition))
+    for (CXXCtorInitializer* each : constructor->inits())
+      if (each->isWritten()) visitor.TraverseStmt(each->getInit());
+  visitor.TraverseStmt(const_cast<Stmt*>(braces));
+  const std::vector<Token> tokens = places.tokens(braces->getBeginLoc(), body.begin, body.end);
+  bool has_directives = false;
+  for (const Token& each : tokens) {
+    if (each.is_comment) continue;
+    body.words.insert(each.text);
+    if (each.text != "#" || !each.begins_line) continue;
+    has_directives = true;
+    Spot at = places.spot(definition->getLocation());
+    const llvm::StringRef before =
+        places.text(definition->getLocation()).slice(at.offset, each.begin);
+    at.line += static_cast<unsigned>(before.count('\n'));
+    at.column = 1;
+    body.refusals.push_back(
+        {at,
+         "a directive of the preprocessor is in the method, and what it leaves "
+         "out is not seen: put it around whole functions that are not methods"});
+  }
+  if (!has_directives && !definition->isDependentContext())
+    visitor.refuse_what_is_left_out(tokens, places.spot(definition->getLocation()));
+  return body;
+}
+
+}  // namespace perdura::source
