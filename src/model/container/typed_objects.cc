@@ -198,24 +198,32 @@ const perdura_type& shifted(const perdura_type& type, u32 offset, bool& flexible
   return made->type;
 }
 
-/// The last few of a thread: the same allocators shift the same types.
+/// The first one of each place in a table, so that threads mostly need no lock: it never changes.
 const perdura_type& shifted_cached(const perdura_type& type, u32 offset, bool& flexible) {
-  struct Last {
-    const perdura_type* type = nullptr;
-    u32 offset = 0;
-    bool flexible = false;
-    const perdura_type* made = nullptr;
+  struct Known {
+    const perdura_type* type;
+    u32 offset;
+    bool flexible;
+    const perdura_type* made;
   };
-  static constinit thread_local std::array<Last, 64> last{};
-  Last& entry = last[(reinterpret_cast<std::uintptr_t>(&type) >> 4) % last.size()];
-  if (entry.type != &type || entry.offset != offset || entry.flexible != flexible) {
-    const bool asked = flexible;
-    const perdura_type& made = shifted(type, offset, flexible);
-    entry = {&type, offset, asked, &made};
-    return made;
+  static constinit std::array<std::atomic<const Known*>, 1024> first{};
+  std::atomic<const Known*>& entry =
+      first[((reinterpret_cast<std::uintptr_t>(&type) >> 4) + offset / 8) % first.size()];
+  const Known* const known = entry.load(std::memory_order_acquire);
+  if (known != nullptr && known->type == &type && known->offset == offset &&
+      known->flexible == flexible) [[likely]] {
+    flexible = true;
+    return *known->made;
   }
-  flexible = true;
-  return *entry.made;
+  const bool asked = flexible;
+  const perdura_type& made = shifted(type, offset, flexible);
+  if (known == nullptr) {
+    auto fresh = std::make_unique<const Known>(Known{&type, offset, asked, &made});
+    const Known* none = nullptr;
+    if (entry.compare_exchange_strong(none, fresh.get(), std::memory_order_release))
+      static_cast<void>(fresh.release());
+  }
+  return made;
 }
 
 // --- what was compiled so ------------------------------------------------------------------------
