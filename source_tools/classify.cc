@@ -1,6 +1,7 @@
 #include "classify.hpp"
 
 #include <algorithm>
+#include <map>
 #include <mutex>
 #include <tuple>
 
@@ -39,11 +40,13 @@ Classification classify(const Sources& sources, const Judged& judged) {
   Classification found;
   Directives directives;
   std::mutex mutex;
-  found.wrong = parse(sources, directives, [&](clang::ASTContext& context) {
+  std::map<std::size_t, Program> units;  // joined in their order, whichever is ready first
+  found.wrong = parse(sources, directives, [&](clang::ASTContext& context, std::size_t number) {
     Program unit = extract(context, judged);
     const std::lock_guard lock(mutex);
-    found.program.join(std::move(unit));
+    units.emplace(number, std::move(unit));
   });
+  for (auto& [number, unit] : units) found.program.join(std::move(unit));
   for (const DirectiveError& each : directives.errors())
     found.wrong.push_back(fmt::format("{}:{}: {}", each.file, each.line, each.text));
   if (!found.wrong.empty()) return found;

@@ -1,5 +1,6 @@
 #include "constants.hpp"
 
+#include <clang/AST/Attr.h>
 #include <clang/AST/DeclTemplate.h>
 #include <clang/AST/Expr.h>
 
@@ -88,8 +89,16 @@ void add_content(Unit& unit, const APValue& value, const VarDecl* of,
       return;
     }
     case APValue::MemberPointer:
-      if (const auto* const method = dyn_cast_or_null<CXXMethodDecl>(value.getMemberPointerDecl()))
-        content.push_back({Target::kFunction, function_of(unit, method)});
+      if (const auto* const method =
+              dyn_cast_or_null<CXXMethodDecl>(value.getMemberPointerDecl())) {
+        const bool is_bound = !method->isVirtual() || method->hasAttr<FinalAttr>() ||
+                              method->getParent()->isEffectivelyFinal();
+        content.push_back(
+            is_bound ? Target{Target::kFunction, function_of(unit, method)}
+                     : Target{Target::kOutside,
+                              unit.program.outside({Kind::kVirtual, unit.name_of_function(method),
+                                                    unit.place(of->getLocation())})});
+      }
       return;
     case APValue::Struct:
       for (unsigned i = 0; i < value.getStructNumBases(); ++i)

@@ -173,6 +173,7 @@ class Finder : public RecursiveASTVisitor<Finder> {
     found.is_const = method->isConst();
     for (std::size_t i = 0; i < found.parameters.size(); ++i) {
       const QualType type = method->getParamDecl(static_cast<unsigned>(i))->getType();
+      found.parameters[i].is_owned = type->isRValueReferenceType();
       found.parameters[i].is_copied =
           !of_memory && type->isReferenceType() &&
           (type->isRValueReferenceType() || type.getNonReferenceType().isConstQualified());
@@ -204,9 +205,11 @@ class Finder : public RecursiveASTVisitor<Finder> {
     found.has_body = function->hasBody(definition) && !function->isDependentContext();
     found.place = unit_.place((found.has_body ? definition : function)->getLocation());
     found.returns = !function->getReturnType()->isVoidType();
+    found.is_variadic = function->isVariadic();
+    found.answers_address = holds_pointers(function->getReturnType());
     for (const ParmVarDecl* each : function->parameters())
       found.parameters.push_back(
-          {each->getType().getAsString(unit_.policy()), each->getNameAsString(), false});
+          {.type = each->getType().getAsString(unit_.policy()), .name = each->getNameAsString()});
     if (found.has_body) unit_.require(function);
     return found;
   }

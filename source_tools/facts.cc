@@ -82,7 +82,11 @@ void Program::join(Program&& unit) {
     if (mine.otherwise == kNone && unit.constants[i].otherwise != kNone)
       mine.otherwise = outside_of[unit.constants[i].otherwise];
     mine.is_defined |= unit.constants[i].is_defined;
-    if (mine.content.empty()) mine.content = std::move(unit.constants[i].content);
+    // Of one that each unit has for itself they may differ.
+    for (const Target target : unit.constants[i].content)
+      if (std::ranges::none_of(mine.content,
+                               [&](Target each) { return each.code() == target.code(); }))
+        mine.content.push_back(target);
   }
   for (auto& [key, bodies] : unit.functions) {
     std::vector<Function>& mine = functions[key];

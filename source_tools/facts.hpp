@@ -63,7 +63,8 @@ struct Target {
     kLocal,
     kParameter,  ///< what a parameter leads to; 0 is `this` in methods
     kReach,      ///< what pointers there lead to, and theirs: parameter << kDepthBits | depth
-    kCaptured,   ///< the same of a closure, through what it has by reference: variables alone
+    kCaptured,   ///< the same, of a closure that is `depth` pointers behind a parameter, through
+                 ///< what it has by reference: variables alone, and what these lead to
     kPoroot,     ///< the memory of the object of a POBase class that is there, as with kReach
     kConstant,
     kFunction,
@@ -77,6 +78,8 @@ struct Target {
   /// How many pointers are followed from a parameter: of this many it is as many or more.
   static constexpr unsigned kDepthBits = 3;
   static constexpr unsigned kDepthMax = 4;
+  /// The index in kTold of a null pointer.
+  static constexpr Id kNull = 1;
   /// The index of a local of another function, that is still there.
   static constexpr Id kElsewhere = (1u << kIndexBits) - 1;
   std::uint32_t code() const { return std::uint32_t{kind} << kIndexBits | index; }
@@ -88,14 +91,25 @@ struct Target {
     if (depth == 0) return {kParameter, parameter};
     return {kReach, parameter << kDepthBits | (depth < kDepthMax ? depth : kDepthMax)};
   }
-  static Target captured_behind(Id parameter, unsigned depth) {
-    return {kCaptured, parameter << kDepthBits | (depth < kDepthMax ? depth : kDepthMax)};
+  /// `steps` pointers behind the variables.
+  static Target captured(Id parameter, unsigned depth, unsigned steps) {
+    return {kCaptured, (parameter << kDepthBits | depth) << kDepthBits |
+                           (steps < kDepthMax ? steps : kDepthMax)};
   }
   static Target poroot_behind(Id parameter, unsigned depth) {
     return {kPoroot, parameter << kDepthBits | (depth < kDepthMax ? depth : kDepthMax)};
   }
-  Id parameter() const { return kind == kParameter ? index : index >> kDepthBits; }
-  unsigned depth() const { return kind == kParameter ? 0 : index & ((1u << kDepthBits) - 1); }
+  Id parameter() const {
+    return kind == kParameter  ? index
+           : kind == kCaptured ? index >> 2 * kDepthBits
+                               : index >> kDepthBits;
+  }
+  unsigned depth() const {
+    return kind == kParameter
+               ? 0
+               : (kind == kCaptured ? index >> kDepthBits : index) & ((1u << kDepthBits) - 1);
+  }
+  unsigned steps() const { return kind == kCaptured ? index & ((1u << kDepthBits) - 1) : 0; }
   /// Known only when it is known what the function is called with.
   bool is_symbolic() const {
     return kind == kParameter || kind == kReach || kind == kCaptured || kind == kPoroot;
@@ -170,6 +184,7 @@ enum class Verdict : std::uint8_t { kNothing, kDeferrable, kInstant, kRead };
 struct Parameter {
   std::string type;
   std::string name;
+  bool is_owned = false;   ///< and may change it, T&&
   bool is_copied = false;  ///< a call that is logged has what it leads to, not where that is
 };
 
@@ -183,6 +198,8 @@ struct Method {
   bool is_const = false;
   bool returns = false;
   bool has_body = true;
+  bool is_variadic = false;
+  bool answers_address = false;
   bool of_memory = false;  ///< its class derives from POBase: the object is the memory at poroot
   std::vector<Parameter> parameters;  ///< without `this`
   Verdict said = Verdict::kNothing;   ///< by a directive, an attribute or Methods<>

@@ -58,6 +58,15 @@ bool contains_rethrow(const Stmt* statement) {
   return false;
 }
 
+/// What is kept beyond the expression.
+bool contains_temporary(const Stmt* statement) {
+  if (statement == nullptr) return false;
+  if (isa<MaterializeTemporaryExpr>(statement)) return true;
+  for (const Stmt* child : statement->children())
+    if (contains_temporary(child)) return true;
+  return false;
+}
+
 bool catches_all(const CXXTryStmt* statement) {
   for (unsigned i = 0; i < statement->getNumHandlers(); ++i) {
     const CXXCatchStmt* const handler = statement->getHandler(i);
@@ -85,6 +94,8 @@ class Lowering {
       function_.is_of_closure = true;
       closure_->getCaptureFields(captures_, closure_this_);
     }
+    if (method != nullptr && method->isExplicitObjectMemberFunction())
+      reason(Kind::kUnsupported, decl_->getLocation(), "an explicit object parameter");
     function_.parameters = decl_->getNumParams() + (has_this_ ? 1 : 0);
     for (Id i = 0; i < function_.parameters; ++i)
       add({.what = Fact::kAddress, .to = new_value(), .target = {Target::kParameter, i}});
@@ -129,6 +140,7 @@ class Lowering {
     return value_to({Target::kOutside, id});
   }
   Id told() { return value_to({Target::kTold, 0}); }
+  Id null() { return value_to({Target::kTold, Target::kNull}); }
   Id joined(Id a, Id b) {
     if (a == kNone || a == b) return b;
     if (b == kNone) return a;
@@ -186,7 +198,10 @@ class Lowering {
   Id address_of_static(const VarDecl* variable, SourceLocation at) {
     if (variable->getType()->isReferenceType()) {
       const Expr* const init = variable->getAnyInitializer();
-      if (init != nullptr && !init->isValueDependent() && variable->hasConstantInitialization())
+      const bool is_bound_to_temporary =
+          init != nullptr && isa<MaterializeTemporaryExpr>(init->IgnoreParenImpCasts());
+      if (init != nullptr && !init->isValueDependent() && !is_bound_to_temporary &&
+          !contains_temporary(init) && variable->hasConstantInitialization())
         return address_of(init);
       const Id address = outside_variable(variable);
       read(address, at);
@@ -209,7 +224,17 @@ class Lowering {
     const auto* const method = dyn_cast<CXXMethodDecl>(function);
     if (method != nullptr && method->isVirtual() && !is_final(method))
       return outside(Kind::kVirtual, unit_.name_of_function(method), at);
+    if (is_replaceable(function))
+      return outside(Kind::kIndirect, unit_.name_of_function(function), at);
     return value_to({Target::kFunction, function_of(unit_, function)});
+  }
+  /// Another body than the one that is seen may run.
+  static bool is_replaceable(const FunctionDecl* function) {
+    for (const FunctionDecl* each : function->redecls())
+      if (each->hasAttr<WeakAttr>() || each->hasAttr<GNUInlineAttr>() || each->isMultiVersion() ||
+          each->hasAttr<IFuncAttr>() || each->hasAttr<AliasAttr>())
+        return true;
+    return false;
   }
   static bool is_final(const CXXMethodDecl* method) {
     return method->hasAttr<FinalAttr>() || method->getParent()->isEffectivelyFinal();
@@ -368,8 +393,23 @@ class Lowering {
   Id address_of_variable(const VarDecl* variable, SourceLocation at, bool captured) {
     if (is_variable_outside(variable)) return address_of_static(variable, at);
     if (captured && closure_ != nullptr) return address_of_captured(variable);
+    const auto* const of = dyn_cast<Decl>(variable->getDeclContext());
+    if (of != nullptr && isa<FunctionDecl>(of) && of != decl_ && !isa<ParmVarDecl>(variable))
+      return address_of_another(variable, at);
     const Id address = address_of_local(local_of(variable));
     return variable->getType()->isReferenceType() ? content(address) : address;
+  }
+
+  /// A variable of the function around this one that is known without it: a reference to something
+  /// static, a constant.
+  Id address_of_another(const VarDecl* variable, SourceLocation at) {
+    const Expr* const init = variable->getAnyInitializer();
+    if (init == nullptr || init->isValueDependent())
+      return outside(Kind::kUnsupported, variable->getNameAsString(), at);
+    if (variable->getType()->isReferenceType()) return address_of(init);
+    const Id address = new_temporary(variable->getType());
+    initialize(address, init);
+    return address;
   }
 
   /// In the body of a lambda, whose closure is its `this`.
@@ -377,15 +417,21 @@ class Lowering {
     const auto at = captures_.find(variable);
     if (at == captures_.end()) {  // of a lambda around it, or not used as a variable
       const auto* const decl = dyn_cast<VarDecl>(variable);
-      if (decl != nullptr && decl->getAnyInitializer() != nullptr && is_constant(decl, context_))
-        return address_of_literal();
-      return content(0);
+      if (decl != nullptr && !isa<ParmVarDecl>(decl))
+        return address_of_another(decl, variable->getLocation());
+      return outside(Kind::kUnsupported, variable->getNameAsString(), variable->getLocation());
     }
     if (!at->second->getType()->isReferenceType()) return 0;  // a copy, in the closure
     const auto* const binding = dyn_cast<BindingDecl>(variable);
     const ValueDecl* const of = binding != nullptr ? binding->getDecomposedDecl() : variable;
     if (of->getType()->isReferenceType()) return content(0);
-    return value_to(Target::captured_behind(0, 1));
+    return value_to(Target::captured(0, 1, 0));
+  }
+
+  /// A value of the type: kNone for numbers; no pointer is a null pointer.
+  Id of_pointers(Id value, QualType type) {
+    if (!holds_pointers(type)) return kNone;
+    return value == kNone ? null() : value;
   }
 
   Id value_of_this(SourceLocation at) {
@@ -413,6 +459,9 @@ class Lowering {
     const Id address = member->isArrow() ? value_of(base) : address_of(base);
     const auto* const field = dyn_cast<FieldDecl>(decl);
     if (field == nullptr) return isa<EnumConstantDecl>(decl) ? kNone : unsupported(member);
+    // Its memory is another object's.
+    if (derives_from_pobase(context_.getBaseElementType(field->getType())))
+      return outside(Kind::kMember, field->getQualifiedNameAsString(), at);
     if (is_mixed_union(field->getParent())) reinterpret(address, "");
     if (field->getType()->isReferenceType()) {
       return load(address, field->getType(), at);
@@ -460,9 +509,24 @@ class Lowering {
     else value_of(expression);
   }
 
-  /// Where what it is may lead.
+  /// Where what it is may lead. A pointer that the walk has lost leads anywhere.
   Id value_of(const Expr* expression) {
     if (expression == nullptr) return kNone;
+    const Id value = value_of_any(expression);
+    const QualType type = expression->getType();
+    if (value != kNone || expression->isGLValue() ||
+        !(type->isAnyPointerType() || type->isMemberFunctionPointerType()))
+      return value;
+    Expr::EvalResult result;
+    if (expression->IgnoreParens()->getStmtClass() == Stmt::CXXThrowExprClass ||
+        (!expression->isValueDependent() && expression->EvaluateAsRValue(result, context_) &&
+         (result.Val.isNullPointer() ||
+          (result.Val.isMemberPointer() && result.Val.getMemberPointerDecl() == nullptr))))
+      return null();
+    return outside(Kind::kUnknownPointer, "a pointer of which nothing is known",
+                   expression->getExprLoc());
+  }
+  Id value_of_any(const Expr* expression) {
     expression = expression->IgnoreParens();
     if (expression->isGLValue()) {  // of C, and of references that are bound
       const Id address = address_of(expression);
@@ -494,8 +558,9 @@ class Lowering {
         return kNone;
       case Stmt::UnaryExprOrTypeTraitExprClass: {
         const auto* const trait = cast<UnaryExprOrTypeTraitExpr>(expression);
-        if (trait->getTypeOfArgument()->isVariablyModifiedType() && !trait->isArgumentType())
-          evaluate(trait->getArgumentExpr());
+        if (!trait->getTypeOfArgument()->isVariablyModifiedType()) return kNone;
+        if (trait->isArgumentType()) visit_sizes(trait->getArgumentType());
+        else evaluate(trait->getArgumentExpr());
         return kNone;
       }
       case Stmt::OffsetOfExprClass: {
@@ -541,6 +606,10 @@ class Lowering {
       case Stmt::ExprWithCleanupsClass:
         return value_of(cast<ExprWithCleanups>(expression)->getSubExpr());
       case Stmt::ConstantExprClass:
+        // Found by the compiler: nothing is done here.
+        if (cast<ConstantExpr>(expression)->hasAPValueResult() &&
+            !holds_pointers(expression->getType()))
+          return kNone;
         return value_of(cast<ConstantExpr>(expression)->getSubExpr());
       case Stmt::SubstNonTypeTemplateParmExprClass:
         return value_of(cast<SubstNonTypeTemplateParmExpr>(expression)->getReplacement());
@@ -560,12 +629,11 @@ class Lowering {
         return value_of_statement(cast<StmtExpr>(expression), false);
       case Stmt::CXXThrowExprClass:
         if (const Expr* const thrown = cast<CXXThrowExpr>(expression)->getSubExpr()) {
-          // Whoever catches it ends it.
-          const Expr* const made = thrown->IgnoreParens();
-          const auto* const whole = dyn_cast<ExprWithCleanups>(made);
-          const auto* const bound =
-              dyn_cast<CXXBindTemporaryExpr>(whole != nullptr ? whole->getSubExpr() : made);
-          value_of(bound != nullptr ? bound->getSubExpr() : made);
+          evaluate(thrown);
+          const CXXRecordDecl* const record = thrown->getType()->getAsCXXRecordDecl();
+          if (record != nullptr && record->hasDefinition() && !record->hasTrivialDestructor())
+            call_function(record->getDestructor(), {new_temporary(thrown->getType())},
+                          context_.VoidTy, at);
         }
         reason(Kind::kThrows, at, "throw");
         return kNone;
@@ -668,7 +736,7 @@ class Lowering {
       read(address, at);
       write(address, at);
     } else {
-      store(address, holds_pointers(left->getType()) ? value : kNone, at);
+      store(address, of_pointers(value, left->getType()), at);
     }
     return address;
   }
@@ -684,6 +752,9 @@ class Lowering {
         return value_of(binary->getRHS());
       case BO_Add:
       case BO_Sub: {
+        if (binary->getType()->isIntegerType() && binary->getLHS()->getType()->isPointerType() &&
+            (is_null(binary->getLHS()) || is_null(binary->getRHS())))
+          reason(Kind::kAddressAsNumber, binary->getExprLoc(), "");
         const Id left = value_of(binary->getLHS());
         const Id right = value_of(binary->getRHS());
         return binary->getType()->isPointerType() ? joined(left, right) : kNone;
@@ -699,6 +770,12 @@ class Lowering {
         value_of(binary->getRHS());
         return kNone;
     }
+  }
+
+  bool is_null(const Expr* expression) const {
+    Expr::EvalResult result;
+    return !expression->isValueDependent() && expression->EvaluateAsRValue(result, context_) &&
+           result.Val.isNullPointer();
   }
 
   Id value_of_cast(const CastExpr* cast) {
@@ -720,6 +797,11 @@ class Lowering {
           if (reference->isNonOdrUse() != NOUR_None && !holds_pointers(cast->getType()) &&
               !reference->getDecl()->getType()->isReferenceType())
             return kNone;
+        if (member != nullptr && !holds_pointers(cast->getType())) {
+          const auto* const field = dyn_cast<FieldDecl>(member->getMemberDecl());
+          if (field != nullptr && is_mixed_union(field->getParent()))
+            reason(Kind::kAddressAsNumber, at, "");
+        }
         return load(address_of(sub), cast->getType(), place_of_access(sub));
       }
       case CK_ArrayToPointerDecay:
@@ -749,8 +831,14 @@ class Lowering {
       case CK_ReinterpretMemberPointer: {
         const Id value = value_of(sub);
         const QualType to = cast->getType()->getPointeeType();
-        if (value != kNone && !to.isNull() && !to->isVoidType() && !to->isFunctionType())
+        if (value != kNone && !to.isNull() && !to->isVoidType() && !to->isFunctionType()) {
           reinterpret(value, name_of_element(to));
+          // The bytes of a pointer are other ones in each run.
+          const QualType from = sub->getType()->getPointeeType();
+          if (to->isArithmeticType() && !from.isNull() && from->isPointerType() &&
+              !unit_.is_in_system_header(at))
+            reason(Kind::kAddressAsNumber, at, "");
+        }
         return value;
       }
       case CK_LValueToRValueBitCast: {
@@ -844,7 +932,11 @@ class Lowering {
     };
     Expr** const operands = const_cast<AtomicExpr*>(atomic)->getSubExprs();
     for (unsigned i = 0; i < atomic->getNumSubExprs(); ++i) {
-      if (operands[i] == atomic->getPtr() || operands[i] == atomic->getOrder()) continue;
+      if (operands[i] == atomic->getPtr()) continue;
+      if (operands[i] == atomic->getOrder() && atomic->getOp() != AtomicExpr::AO__c11_atomic_init) {
+        value_of(operands[i]);
+        continue;
+      }
       takes(operands[i]);
     }
     switch (atomic->getOp()) {
@@ -968,6 +1060,9 @@ class Lowering {
         }
       }
     }
+    const auto* const called = dyn_cast<MemberExpr>(call->getCallee()->IgnoreParenImpCasts());
+    if (called != nullptr && callee != nullptr && !isa<CXXMemberCallExpr>(call))
+      evaluate(called->getBase());  // of a static method
     if (const auto* const nothing =
             dyn_cast<CXXPseudoDestructorExpr>(call->getCallee()->IgnoreParens())) {
       evaluate(nothing->getBase());
@@ -989,7 +1084,7 @@ class Lowering {
       store(arguments[0], load(from, type, at), at);
       return arguments[0];
     }
-    if (target->getBuiltinID() != 0 || is_c_function(target)) {
+    if (target->getBuiltinID() != 0 || is_library_function(target)) {
       Id result = kNone;
       if (call_known(target, call, result)) return result;
     }
@@ -997,9 +1092,11 @@ class Lowering {
     return call_function(target, arguments, answers, at);
   }
 
-  static bool is_c_function(const FunctionDecl* function) {
-    return function->getDeclContext()->getRedeclContext()->isTranslationUnit() ||
-           function->isExternC();
+  /// Of the C library, as its headers declare it.
+  bool is_library_function(const FunctionDecl* function) const {
+    return (function->isExternC() ||
+            function->getDeclContext()->getRedeclContext()->isTranslationUnit()) &&
+           unit_.is_in_system_header(function->getCanonicalDecl()->getLocation());
   }
 
   void add_arguments(const CallExpr* call, unsigned first, const FunctionProtoType* type,
@@ -1021,6 +1118,7 @@ class Lowering {
     const SourceLocation at = call->getExprLoc();
     const unsigned builtin = function->getBuiltinID();
     StringRef name = function->getIdentifier() != nullptr ? function->getName() : "";
+    const bool is_builtin = builtin != 0 && name.starts_with("__builtin_");
     if (builtin != 0 && name.consume_front("__builtin_")) {
       if (name.consume_front("__") || name.starts_with("_")) name.consume_back("_chk");
     }
@@ -1065,7 +1163,7 @@ class Lowering {
       result = holds_pointers(call->getType()) ? joined(content(place), value) : kNone;
       return true;
     }
-    if (ends_program(name)) {
+    if (ends_program(name) && (is_builtin || name != "trap")) {
       for (const Expr* each : call->arguments()) evaluate(each);
       return true;
     }
@@ -1076,12 +1174,18 @@ class Lowering {
       return true;
     }
     static constexpr Model kNumbersAlone{"", -1};
-    const Model* model = model_of({name.data(), name.size()});
+    const Model* model = model_of({name.data(), name.size()}, is_builtin);
     if (builtin != 0 && name.contains("_overflow") && call->getNumArgs() == 3) {
       static constexpr Model kOverflow{"..w", -1};
       model = &kOverflow;
     }
-    if (builtin != 0 && model == nullptr && context_.BuiltinInfo.isConst(builtin))
+    if (builtin != 0 && (name.starts_with("addc") || name.starts_with("subc"))) {
+      static constexpr Model kCarry{"...w", -1};
+      model = &kCarry;
+    }
+    if (builtin != 0 && model == nullptr && context_.BuiltinInfo.isConst(builtin) &&
+        !holds_pointers(call->getType()) && !name.starts_with("cpu_") &&
+        !name.starts_with("is_aligned"))
       model = &kNumbersAlone;
     if (model == nullptr) return false;
     apply(*model, call, result);
@@ -1118,6 +1222,10 @@ class Lowering {
       }
       if (how == 'c') {
         store(values[i], copied, at);
+        const QualType to = pointee_type(call->getArg(static_cast<unsigned>(i)));
+        if (copied != kNone && !copied_type.empty() && !to.isNull() && to->isArithmeticType() &&
+            !unit_.is_in_system_header(at))
+          reason(Kind::kAddressAsNumber, at, "");
         // Of bytes nobody says what they are; those of the object hold no pointers to follow.
         if (copied_type.empty()) function_.facts.back().name = "bytes";
         reinterpret(values[i], copied_type, copied_type.empty() ? source : kNone);
@@ -1133,10 +1241,12 @@ class Lowering {
            !call->getArg(1)->isValueDependent() &&
            call->getArg(1)->EvaluateAsInt(number, context_) && number.Val.getInt().isZero();
   }
-  std::string pointee_of(const Expr* pointer) const {
+  QualType pointee_type(const Expr* pointer) const {
     const QualType type = pointer->IgnoreParenCasts()->getType();
-    const QualType pointee =
-        type->isArrayType() ? context_.getBaseElementType(type) : type->getPointeeType();
+    return type->isArrayType() ? context_.getBaseElementType(type) : type->getPointeeType();
+  }
+  std::string pointee_of(const Expr* pointer) const {
+    const QualType pointee = pointee_type(pointer);
     return pointee.isNull() || pointee->isVoidType() ? "" : name_of_element(pointee);
   }
 
@@ -1161,6 +1271,9 @@ class Lowering {
     if (function->isReplaceableGlobalAllocationFunction())
       return unresolved(Kind::kMemory, unit_.name_of_function(function), arguments, type, at);
     if (!function->hasBody(definition)) {
+      if (isa<CXXDestructorDecl>(function) &&
+          is_exception(cast<CXXDestructorDecl>(function)->getParent()))
+        return kNone;
       if (is_std_throw(function)) {
         reason(Kind::kThrows, at, unit_.name_of_function(function));
         return result_of(type);
@@ -1181,16 +1294,21 @@ class Lowering {
     } else {
       unit_.require(definition);
     }
-    if (function->isWeak() && !is_templated_or_inline(function))
-      reason(Kind::kNoSource, at, unit_.name_of_function(function) + ", which is weak");
+    if (is_replaceable(function))
+      reason(Kind::kNoSource, at, unit_.name_of_function(function) + ", which may be another one");
     Call call;
     call.callee = unit_.key_of(function);
     call.name = unit_.name_of_function(function);
     return add_call(std::move(call), arguments, type, at);
   }
-  static bool is_templated_or_inline(const FunctionDecl* function) {
-    return function->isInlined() || function->isTemplateInstantiation() ||
-           !function->hasAttr<WeakAttr>();
+  static bool is_exception(const CXXRecordDecl* record) {
+    if (record->getName() == "exception" && record->isInStdNamespace()) return true;
+    if (!record->hasDefinition()) return false;
+    for (const CXXBaseSpecifier& base : record->bases()) {
+      const CXXRecordDecl* const of = base.getType()->getAsCXXRecordDecl();
+      if (of != nullptr && is_exception(of)) return true;
+    }
+    return false;
   }
   static bool is_std(const FunctionDecl* function) { return function->isInStdNamespace(); }
   /// std::__throw_out_of_range and others, in whose place the library throws.
@@ -1258,7 +1376,7 @@ class Lowering {
       Call call;
       call.callee = unit_.key_of(each);
       call.name = "a lambda";
-      call.arguments.push_back(closure);
+      if (each->isInstance()) call.arguments.push_back(closure);
       for (Id i = 0; i < through.parameters; ++i) call.arguments.push_back(i);
       call.result = through.values++;
       through.calls.push_back(call);
@@ -1342,7 +1460,7 @@ class Lowering {
       }
       case Stmt::ImplicitValueInitExprClass:
       case Stmt::CXXScalarValueInitExprClass:
-        return write(address, at);
+        return store(address, of_pointers(kNone, init->getType()), at);
       case Stmt::NoInitExprClass:
         return;
       case Stmt::LambdaExprClass:
@@ -1373,7 +1491,7 @@ class Lowering {
       return store(address, load(from, init->getType(), at), at);
     }
     const Id value = value_of(init);
-    store(address, holds_pointers(init->getType()) ? value : kNone, at);
+    store(address, of_pointers(value, init->getType()), at);
   }
 
   /// A member or an element: a reference is bound.
@@ -1482,7 +1600,10 @@ class Lowering {
       }
       case Stmt::CXXTryStmtClass: {
         const auto* const attempt = cast<CXXTryStmt>(statement);
-        const bool guarded = catches_all(attempt);
+        // That of a constructor or a destructor throws again by itself.
+        const bool is_of_object =
+            attempt == decl_->getBody() && isa<CXXConstructorDecl, CXXDestructorDecl>(decl_);
+        const bool guarded = catches_all(attempt) && !is_of_object;
         if (guarded) ++guards_;
         visit(attempt->getTryBlock());
         if (guarded) --guards_;
@@ -1520,6 +1641,15 @@ class Lowering {
     store(exception,
           outside(Kind::kUnknownPointer, "a pointer in what is caught", caught->getLocation()), {});
     store(address, caught->getType()->isReferenceType() ? exception : content(exception), {});
+    const auto* const copy = caught->getInit() != nullptr
+                                 ? dyn_cast<CXXConstructExpr>(caught->getInit()->IgnoreImplicit())
+                                 : nullptr;
+    if (copy != nullptr && !copy->getConstructor()->isTrivial())
+      call_function(copy->getConstructor(), {address, exception}, context_.VoidTy,
+                    caught->getLocation());
+    if (caught->needsDestruction(context_) == QualType::DK_cxx_destructor)
+      call_function(caught->getType()->getAsCXXRecordDecl()->getDestructor(), {address},
+                    context_.VoidTy, caught->getLocation());
   }
 
   void answer(const ReturnStmt* statement) {
@@ -1531,7 +1661,26 @@ class Lowering {
       add({.what = Fact::kReturn, .from = answered});
   }
 
+  /// Of arrays whose sizes are known when the program comes here.
+  void visit_sizes(QualType type) {
+    while (type->isVariablyModifiedType()) {
+      if (const auto* const array = context_.getAsVariableArrayType(type)) {
+        if (array->getSizeExpr() != nullptr) value_of(array->getSizeExpr());
+        type = array->getElementType();
+      } else if (const ArrayType* const constant = context_.getAsArrayType(type)) {
+        type = constant->getElementType();
+      } else if (!type->getPointeeType().isNull()) {
+        type = type->getPointeeType();
+      } else {
+        reason(Kind::kUnsupported, decl_->getLocation(), "a type of variable size");
+        return;
+      }
+    }
+  }
+
   void declare(const Decl* decl) {
+    if (const auto* const name = dyn_cast<TypedefNameDecl>(decl))
+      return visit_sizes(name->getUnderlyingType());
     const auto* const variable = dyn_cast<VarDecl>(decl);
     if (variable == nullptr) return;
     if (const auto* const parts = dyn_cast<DecompositionDecl>(variable)) {
@@ -1556,10 +1705,11 @@ class Lowering {
       }
       return;
     }
-    const auto* const sized = dyn_cast<VariableArrayType>(variable->getType().getTypePtr());
-    if (sized != nullptr && sized->getSizeExpr() != nullptr) value_of(sized->getSizeExpr());
+    visit_sizes(variable->getType());
     const Id address = address_of_local(local_of(variable));
-    if (init != nullptr) {
+    const bool is_found_by_compiler =
+        variable->isConstexpr() && !holds_pointers(variable->getType());
+    if (init != nullptr && !is_found_by_compiler) {
       if (variable->getType()->isReferenceType()) store(address, address_of(init), at);
       else initialize(address, init);
     }

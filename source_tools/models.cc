@@ -64,59 +64,58 @@ const std::set<std::string_view>& numbers() {
   return kNames;
 }
 const std::set<std::string_view>& builtins() {
-  static const std::set<std::string_view> kNames = {"expect",
-                                                    "expect_with_probability",
-                                                    "unreachable",
-                                                    "trap",
-                                                    "assume",
-                                                    "constant_p",
-                                                    "is_constant_evaluated",
-                                                    "object_size",
-                                                    "dynamic_object_size",
-                                                    "isnan",
-                                                    "isinf",
-                                                    "isinf_sign",
-                                                    "isfinite",
-                                                    "isnormal",
-                                                    "issignaling",
-                                                    "isgreater",
-                                                    "isgreaterequal",
-                                                    "isless",
-                                                    "islessequal",
-                                                    "islessgreater",
-                                                    "isunordered",
-                                                    "signbit",
-                                                    "signbitf",
-                                                    "signbitl",
-                                                    "fpclassify",
-                                                    "classify_type",
-                                                    "types_compatible_p",
-                                                    "bitreverse8",
-                                                    "bitreverse16",
-                                                    "bitreverse32",
-                                                    "bitreverse64",
-                                                    "is_aligned",
-                                                    "align_up",
-                                                    "align_down",
-                                                    "flt_rounds",
-                                                    "ia32_pause",
-                                                    "debugtrap",
-                                                    "verbose_trap",
-                                                    "unpredictable",
-                                                    "is_fpclass",
-                                                    "complex",
-                                                    "subcb",
-                                                    "subc",
-                                                    "addcb",
-                                                    "addc",
-                                                    "subcl",
-                                                    "addcl"};
+  static const std::set<std::string_view> kNames = {
+      "expect",
+      "expect_with_probability",
+      "unreachable",
+      "trap",
+      "assume",
+      "constant_p",
+      "is_constant_evaluated",
+      "object_size",
+      "dynamic_object_size",
+      "isnan",
+      "isinf",
+      "isinf_sign",
+      "isfinite",
+      "isnormal",
+      "issignaling",
+      "isgreater",
+      "isgreaterequal",
+      "isless",
+      "islessequal",
+      "islessgreater",
+      "isunordered",
+      "signbit",
+      "signbitf",
+      "signbitl",
+      "fpclassify",
+      "classify_type",
+      "types_compatible_p",
+      "bitreverse8",
+      "bitreverse16",
+      "bitreverse32",
+      "bitreverse64",
+      "align_up",
+      "align_down",
+      "ia32_pause",
+      "debugtrap",
+      "verbose_trap",
+      "unpredictable",
+      "is_fpclass",
+      "complex",
+      "subcb",
+      "subc",
+      "addcb",
+      "addc",
+      "subcl",
+  };
   return kNames;
 }
 
 }  // namespace
 
-const Model* model_of(std::string_view name) {
+const Model* model_of(std::string_view name, bool is_builtin) {
   static constexpr Model kNumbersAlone{"", -1};
   const auto at = models().find(name);
   if (at != models().end()) return &at->second;
@@ -124,6 +123,7 @@ const Model* model_of(std::string_view name) {
   if (name.size() > 1 && (name.back() == 'f' || name.back() == 'l') &&
       math().contains(name.substr(0, name.size() - 1)))
     return &kNumbersAlone;
+  if (!is_builtin) return nullptr;
   // Vectors and overloads of the compiler's.
   if (builtins().contains(name) || name.starts_with("elementwise_") ||
       name.starts_with("reduce_") || name.starts_with("rotate") || name.starts_with("bswap") ||

@@ -15,7 +15,8 @@ struct Model {
 };
 
 /// nullptr: not known. `name` without std:: and __builtin_.
-const Model* model_of(std::string_view name);
+/// `is_builtin`: it had __builtin_ in front.
+const Model* model_of(std::string_view name, bool is_builtin);
 /// Functions that give memory out, take it back, or make it another size.
 bool is_allocator(std::string_view name);
 /// Functions that end the program, and do nothing else that anybody can see.

@@ -32,24 +32,26 @@ using namespace clang;
 
 class Consumer : public ASTConsumer {
  public:
-  explicit Consumer(const std::function<void(ASTContext&)>& look) : look_(look) {}
+  Consumer(const Look& look, std::size_t unit) : look_(look), unit_(unit) {}
   void HandleTranslationUnit(ASTContext& context) override {
-    if (!context.getDiagnostics().hasErrorOccurred()) look_(context);
+    if (!context.getDiagnostics().hasErrorOccurred()) look_(context, unit_);
   }
 
  private:
-  const std::function<void(ASTContext&)>& look_;
+  const Look& look_;
+  std::size_t unit_;
 };
 
 class Action : public ASTFrontendAction {
  public:
-  explicit Action(const std::function<void(ASTContext&)>& look) : look_(look) {}
+  Action(const Look& look, std::size_t unit) : look_(look), unit_(unit) {}
   std::unique_ptr<ASTConsumer> CreateASTConsumer(CompilerInstance&, StringRef) override {
-    return std::make_unique<Consumer>(look_);
+    return std::make_unique<Consumer>(look_, unit_);
   }
 
  private:
-  const std::function<void(ASTContext&)>& look_;
+  const Look& look_;
+  std::size_t unit_;
 };
 
 /// Keeps errors, and no warnings.
@@ -138,7 +140,9 @@ std::vector<Unit> units_of(const Sources& sources, std::vector<std::string>& wro
   if (sources.files.empty()) {
     for (tooling::CompileCommand& each : database->getAllCompileCommands()) {
       std::string file = each.Filename;
-      if (!known.insert(file).second) continue;
+      std::string command = file;
+      for (const std::string& word : each.CommandLine) command += '\n' + word;
+      if (!known.insert(command).second) continue;
       units.push_back({std::move(file), std::move(each)});
     }
     if (units.empty())
@@ -163,13 +167,13 @@ std::vector<Unit> units_of(const Sources& sources, std::vector<std::string>& wro
                       "': name another folder with -p, or give flags behind --");
       continue;
     }
-    units.push_back({path, std::move(commands.front())});
+    for (tooling::CompileCommand& each : commands) units.push_back({path, std::move(each)});
   }
   return units;
 }
 
-std::vector<std::string> parse_unit(const Unit& unit, Directives& directives,
-                                    const std::function<void(ASTContext&)>& look) {
+std::vector<std::string> parse_unit(const Unit& unit, std::size_t number, Directives& directives,
+                                    const Look& look) {
   auto system = without_directives(
       IntrusiveRefCntPtr<llvm::vfs::FileSystem>(llvm::vfs::createPhysicalFileSystem().release()),
       directives);
@@ -179,7 +183,7 @@ std::vector<std::string> parse_unit(const Unit& unit, Directives& directives,
   const IntrusiveRefCntPtr<FileManager> files(new FileManager(options, system));
   Errors errors;
   tooling::ToolInvocation invocation(adjusted(unit.command.CommandLine),
-                                     std::make_unique<Action>(look), files.get());
+                                     std::make_unique<Action>(look, number), files.get());
   invocation.setDiagnosticConsumer(&errors);
   const bool done = invocation.run();
   if (!done && errors.sentences.empty())
@@ -192,8 +196,7 @@ std::vector<std::string> parse_unit(const Unit& unit, Directives& directives,
 
 }  // namespace
 
-std::vector<std::string> parse(const Sources& sources, Directives& directives,
-                               const std::function<void(ASTContext&)>& look) {
+std::vector<std::string> parse(const Sources& sources, Directives& directives, const Look& look) {
   std::vector<std::string> wrong;
   const std::vector<Unit> units = units_of(sources, wrong);
   if (!wrong.empty()) return wrong;
@@ -203,7 +206,7 @@ std::vector<std::string> parse(const Sources& sources, Directives& directives,
   const bool shows = !sources.quiet && units.size() > 8 && isatty(STDERR_FILENO) != 0;
   const auto work = [&] {
     for (std::size_t i = next++; i < units.size(); i = next++) {
-      std::vector<std::string> found = parse_unit(units[i], directives, look);
+      std::vector<std::string> found = parse_unit(units[i], i, directives, look);
       const std::lock_guard lock(mutex);
       wrong.insert(wrong.end(), found.begin(), found.end());
       if (shows) std::fprintf(stderr, "\r%zu of %zu sources", ++done, units.size());

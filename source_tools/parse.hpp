@@ -22,9 +22,11 @@ struct Sources {
   bool quiet = false;
 };
 
+/// With the number of the unit, in the order in which they were given.
+using Look = std::function<void(clang::ASTContext&, std::size_t)>;
+
 /// Calls `look` with each translation unit, perhaps in several threads. Returns what is wrong, in
 /// sentences, also what the compiler says of sources that do not compile; none: nothing.
-std::vector<std::string> parse(const Sources& sources, Directives& directives,
-                               const std::function<void(clang::ASTContext&)>& look);
+std::vector<std::string> parse(const Sources& sources, Directives& directives, const Look& look);
 
 }  // namespace perdura::source

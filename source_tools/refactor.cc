@@ -50,7 +50,7 @@ Refactored refactor(const Sources& sources, const RefactorOptions& options) {
   Model model;
   Directives directives;
   std::mutex mutex;
-  result.wrong = parse(sources, directives, [&](clang::ASTContext& context) {
+  result.wrong = parse(sources, directives, [&](clang::ASTContext& context, std::size_t) {
     Model unit = extract_model(context);
     const std::lock_guard lock(mutex);
     model.join(std::move(unit));

@@ -252,7 +252,7 @@ Refactored write_methods(const Sources& sources, const std::vector<std::string>&
   States states;
   Directives directives;
   std::mutex mutex;
-  result.wrong = parse(sources, directives, [&](ASTContext& context) {
+  result.wrong = parse(sources, directives, [&](ASTContext& context, std::size_t) {
     StateFinder finder(context);
     finder.TraverseDecl(context.getTranslationUnitDecl());
     States unit = finder.finish();

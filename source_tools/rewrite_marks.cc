@@ -130,7 +130,7 @@ Changes marked(const Sources& sources, const Classification& found, bool directi
   MarkSites sites;
   Directives taken;
   std::mutex mutex;
-  changes.wrong = parse(sources, taken, [&](ASTContext& context) {
+  changes.wrong = parse(sources, taken, [&](ASTContext& context, std::size_t) {
     MarkSites unit = mark_sites(context);
     const std::lock_guard lock(mutex);
     for (auto& [key, each] : unit) {

@@ -102,7 +102,7 @@ struct Solver::Parts {
         all.add(Target::behind(target.parameter(), target.depth() + 1));
         break;
       case Target::kCaptured:
-        all.add(Target::captured_behind(target.parameter(), target.depth() + 1));
+        all.add(Target::captured(target.parameter(), target.depth(), target.steps() + 1));
         break;
       case Target::kPoroot:
         all.add(kept);
@@ -197,11 +197,12 @@ struct Solver::Parts {
       if (target.kind == Target::kPoroot)
         return parts_.poroots_of(body_, sees(Target::behind(parameter, target.depth())));
       const unsigned depth = target.depth();
-      if (depth == 0) return arguments_[parameter];
+      if (depth == 0 && target.kind != Target::kCaptured) return arguments_[parameter];
       if (target.kind == Target::kCaptured) {
-        if (depth == 1) return variables_of(parts_.content_of(body_, arguments_[parameter]));
-        all = parts_.content_of(body_, sees(Target::captured_behind(parameter, depth - 1)));
-        if (depth == Target::kDepthMax) parts_.close(body_, all);
+        const unsigned steps = target.steps();
+        if (steps == 0) return variables_of(sees(Target::behind(parameter, depth)));
+        all = parts_.content_of(body_, sees(Target::captured(parameter, depth, steps - 1)));
+        if (steps == Target::kDepthMax) parts_.close(body_, all);
         return all;
       }
       all = parts_.content_of(body_, sees(Target::behind(parameter, depth - 1)));
@@ -214,10 +215,14 @@ struct Solver::Parts {
       Targets all;
       for (const std::uint32_t code : content) {
         const Target target = Target::of(code);
+        const bool is_this = code == Target::behind(0, 0).code() && body_.function->has_this;
         if (target.kind == Target::kLocal || target.kind == Target::kCaptured ||
-            target.kind == Target::kTold ||
-            (body_.function->is_of_closure && code == Target::behind(0, 0).code()))
+            target.kind == Target::kTold || (is_this && body_.function->is_of_closure)) {
           all.add(target);
+        } else if ((target.kind == Target::kParameter && !is_this) ||
+                   target.kind == Target::kReach) {  // the closure is handed on
+          all.add(Target::captured(target.parameter(), target.depth(), 0));
+        }
       }
       return all;
     }
@@ -273,7 +278,8 @@ struct Solver::Parts {
   std::vector<Targets> arguments_of(const Body& body, const Call& call) const {
     std::vector<Targets> arguments;
     for (const Id each : call.arguments)
-      arguments.push_back(each == kNone ? Targets() : body.values[each]);
+      arguments.push_back(each == kNone ? single({Target::kTold, Target::kNull})
+                                        : body.values[each]);
     return arguments;
   }
 
@@ -304,7 +310,11 @@ struct Solver::Parts {
         const Outside& outside = program.outsides[target.index];
         visitor.missing(outside.kind == Kind::kVirtual ? Kind::kVirtual : Kind::kIndirect,
                         outside.name, through);
-      } else if (target.kind != Target::kTold) {
+      } else if (target.kind == Target::kReach || target.kind == Target::kCaptured ||
+                 target.kind == Target::kPoroot) {
+        visitor.missing(Kind::kIndirect, "a function by a pointer", through);
+      } else if (target.kind != Target::kTold && pointer.size() == 1) {
+        // Of several it is none that is called: data that is kept beside the pointer.
         visitor.missing(Kind::kIndirect, "a function by a pointer", through);
       }
     }
@@ -328,7 +338,6 @@ struct Solver::Parts {
       const Targets callee = caller.sees(each.callee);
       std::vector<Targets> given;
       for (const Targets& argument : each.arguments) given.push_back(caller.sees(argument));
-      if (callee.empty()) continue;  // null: it is not called
       visit_pointer(body, callee, given, &each, each.origin, each.call, visitor);
     }
   }
@@ -734,8 +743,7 @@ struct Solver::Parts {
   bool has_address(const Targets& values, bool bytes) const {
     return std::ranges::any_of(values, [&](std::uint32_t code) {
       const Target target = Target::of(code);
-      if (bytes && (target.kind == Target::kReach || target.kind == Target::kCaptured ||
-                    target.kind == Target::kOutside))
+      if (bytes && (target.kind == Target::kReach || target.kind == Target::kCaptured))
         return false;
       return code != kept.code() && target.kind != Target::kTold;
     });
@@ -765,6 +773,9 @@ struct Solver::Parts {
           ask(search, {.about = Question::kOwn, .key = key}, index, place, callee);
           for (const Targets* accessed : {&summary.read, &summary.written}) {
             for (const std::uint32_t code : *accessed) {
+              if (caller.sees(Target::of(code)).empty())
+                ask(search, {Question::kTarget, key, code, Kind::kUnknownPointer, ""}, index, place,
+                    callee);
               for (const std::uint32_t seen : caller.sees(Target::of(code))) {
                 const Target target = Target::of(seen);
                 if (target.kind == Target::kOutside) {
@@ -828,6 +839,8 @@ struct Solver::Parts {
     };
     start({.about = Question::kOwn, .key = ""});  // of the method itself, whatever its body is
     if (method.returns) tell(search, 0, Kind::kReturns, "", method.place);
+    if (method.is_variadic)
+      tell(search, 0, Kind::kUnsupported, "any number of arguments", method.place);
     const auto at = bodies.find(method.key);
     if (at == bodies.end()) {
       tell(search, 0, Kind::kNoSource, method.signature, method.place);
@@ -857,7 +870,8 @@ struct Solver::Parts {
           const bool copied = parameter < method.parameters.size() &&
                               method.parameters[parameter].is_copied && target.depth() == 0 &&
                               target.kind == Target::kParameter;
-          if (copied) continue;
+          if (copied && (accessed == &summary.read || method.parameters[parameter].is_owned))
+            continue;
           const std::string name =
               parameter < method.parameters.size() ? method.parameters[parameter].name : "";
           start({Question::kTarget, method.key, code, Kind::kArgument, name});
@@ -875,7 +889,8 @@ struct Solver::Parts {
     if (judgement.reasons.empty()) {
       judgement.verdict = Verdict::kDeferrable;
     } else if (method.is_const && judgement.reasons.size() == 1 &&
-               judgement.reasons[0].kind == Kind::kReturns && !judgement.changes_object) {
+               judgement.reasons[0].kind == Kind::kReturns && !judgement.changes_object &&
+               !method.answers_address) {
       judgement.verdict = Verdict::kRead;
     }
     return judgement;

@@ -19,6 +19,7 @@ class Targets {
   /// Whether it has any that it had not.
   bool add(const Targets& others);
   bool empty() const { return codes_.empty(); }
+  std::size_t size() const { return codes_.size(); }
   bool contains(Target target) const;
   auto begin() const { return codes_.begin(); }
   auto end() const { return codes_.end(); }

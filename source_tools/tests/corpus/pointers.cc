@@ -240,7 +240,7 @@ class Pointers : public POBase {
   }
   void follows_pieced_bytes(int offset) {  // expect: instant
     int* p = &nodes()->value;
-    reinterpret_cast<unsigned char*>(&p)[0] = static_cast<unsigned char>(offset);
+    reinterpret_cast<unsigned char*>(&p)[0] = static_cast<unsigned char>(offset);  // because: follows_pieced_bytes address_as_number
     *p = 1;  // because: follows_pieced_bytes unknown_pointer
   }
   void hashes() {  // expect: instant
