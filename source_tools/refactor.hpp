@@ -125,6 +125,7 @@ struct Caller {
   Spot at;
   unsigned begin = 0, end = 0;  ///< of the name
   std::string refused;
+  bool in_class = false;  ///< it is changed with the class in any case
   auto operator<=>(const Caller&) const = default;
 };
 

@@ -174,7 +174,12 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     const auto* const method = dyn_cast<CXXMethodDecl>(decl);
     if (method != nullptr && is_ours(method->getParent())) {
       add_definition(method);
-      return true;
+      if (!method->isStatic() && !isa<CXXConstructorDecl, CXXDestructorDecl>(method)) return true;
+      // They stay, and may call other objects.
+      in_class_ = true;
+      const bool result = RecursiveASTVisitor::TraverseDecl(decl);
+      in_class_ = false;
+      return result;
     }
     return RecursiveASTVisitor::TraverseDecl(decl);
   }
@@ -195,6 +200,7 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
       return true;
     }
     Caller caller = caller_of(method, member->getMemberLoc());
+    if (isa<CXXThisExpr>(member->getBase()->IgnoreParenImpCasts())) return true;
     const QualType base = member->getBase()->IgnoreParenImpCasts()->getType();
     const QualType object = member->isArrow() ? base->getPointeeType() : base;
     if (object.isConstQualified())
@@ -247,6 +253,7 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     } else {
       caller.refused = "is called in a macro: write out what the macro stands for";
     }
+    caller.in_class = in_class_;
     callers_.emplace(at.getRawEncoding(), caller);
   }
 
@@ -600,6 +607,7 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
   Places places_;
   Unit unit_;
   Model& model_;
+  bool in_class_ = false;  ///< in a function of a class of objects that stays as it is
   std::multimap<unsigned, Caller> callers_;    ///< by their places
   std::set<unsigned> others_;                  ///< places of calls of other classes' methods
   std::vector<const CXXMethodDecl*> pending_;  ///< until all classes are known

@@ -475,8 +475,8 @@ void write_callers(const Model& model, const std::set<std::string>& persistent,
   for (const Caller& each : model.callers) {
     if (!persistent.contains(each.callee)) continue;
     const std::string& name = names.at(each.callee);
-    result.callers.push_back(each);
-    if (!rewrites) continue;
+    if (!each.in_class) result.callers.push_back(each);
+    if (!rewrites && !each.in_class) continue;
     if (!each.refused.empty()) {
       result.refusals.push_back(each.at.text() + ": " + name + " " + each.refused);
       continue;
