@@ -48,8 +48,8 @@ def main():
         groups.setdefault(re.sub(r"_\d+$", "", path.stem), []).append(path)
     methods = right = wrongly_deferrable = 0
     for paths in groups.values():
-        command = [arguments.tool, "classify", *map(str, paths), "--json", "-", "--",
-                   "-std=c++20", "-isystem", arguments.include]
+        command = [arguments.tool, "classify", *map(str, paths), "--class", "Refuted", "--json", "-",
+                   "--", "-std=c++20", "-isystem", arguments.include]
         done = subprocess.run(command, capture_output=True, text=True)
         if not done.stdout:
             sys.exit(f"{' '.join(command)} ends with {done.returncode}: {done.stderr}")
