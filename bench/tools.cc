@@ -6,7 +6,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <stdexcept>
+#include <utility>
 
 #include "child.hpp"
 #include "harness.hpp"
@@ -75,6 +77,75 @@ Measured table4(Context& context) {
   return {same, programs};
 }
 
+#ifdef PERDURA_TYPES
+
+/// SQLite and its load, with types of what it allocates and without.
+class TypedSqlite {
+ public:
+  TypedSqlite(Context& context, std::string folder)
+      : context_(context), folder_(std::move(folder)) {}
+
+  double compile_s(bool typed) {
+    made_.insert(typed);
+    const double start = now_s();
+    run_command(step("compile", typed));
+    const double seconds = now_s() - start;
+    run_command(step("link", typed));
+    return seconds;
+  }
+  double run_s(bool typed) {
+    if (!made_.contains(typed)) compile_s(typed);
+    const double start = now_s();
+    run_command({"/usr/bin/env", "sh", "-c",
+                 fmt::format("taskset -c {} {}/sqlite --size {} :memory: >/dev/null", kMutatorCpu,
+                             build(typed), context_.scale(60, 20))});
+    return now_s() - start;
+  }
+
+ private:
+  std::string build(bool typed) const { return folder_ + (typed ? "/typed" : "/plain"); }
+  ChildArguments step(const char* what, bool typed) const {
+    ChildArguments command = {PERDURA_SOURCES "/bench/unmodified/compile_program.sh",
+                              what,
+                              folder_,
+                              "sqlite",
+                              build(typed),
+                              typed ? PERDURA_DRIVER : PERDURA_CLANG,
+                              "-O2"};
+    if (typed) {
+      command.emplace_back("--perdura-types");
+      command.emplace_back("--perdura-allocators=" PERDURA_SOURCES
+                           "/bench/unmodified/sqlite_allocators");
+    }
+    return command;
+  }
+
+  Context& context_;
+  std::string folder_;
+  std::set<bool> made_;
+};
+
+void report_types(Context& context, const std::string& folder) {
+  TypedSqlite sqlite(context, folder);
+  const auto figure = [](const Paired& pairs) {
+    return Measured{
+        pairs.ratio,
+        {{"with_s", pairs.subject}, {"without_s", pairs.base}, {"ratios", pairs.ratios}}};
+  };
+  context.measure("compile", "ratio", Reach::at_most(1.25), [&] {
+    return figure(paired(
+        context.scale(3, 1), [&] { return sqlite.compile_s(true); },
+        [&] { return sqlite.compile_s(false); }, false));
+  });
+  context.measure("types_sqlite", "ratio", Reach::at_most(1.03), [&] {
+    return figure(paired(
+        context.scale(9, 3), [&] { return sqlite.run_s(true); },
+        [&] { return sqlite.run_s(false); }));
+  });
+}
+
+#endif
+
 void run(Context& context) {
   context.measure("table3", "% right", Reach::at_least(100),
                   [&] { return rightly(context, "table3"); });
@@ -82,7 +153,8 @@ void run(Context& context) {
                   [&] { return rightly(context, "*"); });
   context.measure("table4", "programs as in the paper", Reach::none(),
                   [&] { return table4(context); });
-  if (!context.wants("classify_s")) return;
+  if (!context.wants("classify_s") && !context.wants("types_sqlite") && !context.wants("compile"))
+    return;
   const std::string folder = context.path(Place::kDisk, "sources");
   context.progress("fetching sources");
   run_command({PERDURA_SOURCES "/bench/unmodified/fetch_sources.sh", folder, "sqlite3"});
@@ -98,6 +170,9 @@ void run(Context& context) {
     getrusage(RUSAGE_CHILDREN, &used);
     return Measured{median(seconds), {{"runs", seconds}, {"mib_at_most", used.ru_maxrss / 1024}}};
   });
+#ifdef PERDURA_TYPES
+  report_types(context, folder);
+#endif
   fs::remove_all(folder);
 }
 
