@@ -243,10 +243,7 @@ unsigned long made_by(const perdura_typed_part& part) {
 }
 
 }  // namespace
-}  // namespace perdura
-
-using namespace perdura;  // NOLINT(google-build-using-namespace): what follows is its C surface
-
+// Here, where what they use is named; in C they have no namespace.
 extern "C" {
 
 int perdura_typed_holds(const void* object) { return holds(object) ? 1 : 0; }
@@ -387,3 +384,5 @@ void perdura_for_each_untyped_site(void (*visit)(const perdura_untyped_site*, vo
 }
 
 }  // extern "C"
+
+}  // namespace perdura
