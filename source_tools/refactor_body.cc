@@ -247,13 +247,30 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     }
     for (unsigned i = 0; i < call->getNumArgs(); ++i) {
       const Expr* const argument = call->getArg(i);
-      if (isa<CXXDefaultArgExpr>(argument)) break;
+      if (const auto* const otherwise = dyn_cast<CXXDefaultArgExpr>(argument)) {
+        // Its names may be others here.
+        for (unsigned left_out = i; left_out < call->getNumArgs(); ++left_out) {
+          const auto* const each = dyn_cast<CXXDefaultArgExpr>(call->getArg(left_out));
+          if (each != nullptr && names_something(each->getExpr()))
+            refuse(call->getBeginLoc(),
+                   "leaves out the argument " + otherwise->getParam()->getNameAsString() +
+                       ", which is made of a name otherwise: say it in the call");
+        }
+        break;
+      }
       ++found.arguments;
       if (!narrows(argument)) continue;
       if (const auto at = range(argument->getSourceRange()))
         found.casts.push_back({at->first, at->second, i});
     }
     body_.calls.push_back(std::move(found));
+  }
+
+  static bool names_something(const Stmt* statement) {
+    if (statement == nullptr) return false;
+    if (isa<DeclRefExpr, MemberExpr, UnaryExprOrTypeTraitExpr>(statement)) return true;
+    return std::ranges::any_of(statement->children(),
+                               [](const Stmt* each) { return names_something(each); });
   }
 
   bool narrows(const Expr* argument) const {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 
 #include "keys.hpp"
 #include "refactor_places.hpp"
@@ -363,9 +364,38 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
       both("is of a kind of object alone (&, && or volatile): write it without that");
     if (method->getTrailingRequiresClause() != nullptr) both("has a requires clause: leave it out");
     if (method->isPureVirtual()) both("has no body (= 0): write it in the class that has it");
+    check_names(method, found);
     check_result(method, found);
     describe_text(method, found);
     return found;
+  }
+
+  /// What is written behind the class's names must find those of POBase, and its own.
+  void check_names(const CXXMethodDecl* method, ModelMethod& found) {
+    static const std::set<std::string> kOfPOBase = {"defer", "inst", "sync", "poid", "poroot"};
+    if (kOfPOBase.contains(found.name))
+      found.refusals.push_back({found.at, "is called as what POBase has: give it another name"});
+    for (const ParmVarDecl* each : method->parameters()) {
+      const std::string name = each->getNameAsString();
+      if (name == found.name || name == "defer" || name == "inst" || name == "ALL")
+        found.refusals.push_back(
+            {places_.spot(each->getLocation()),
+             "the argument " + name + " hides what its call needs: give it another name"});
+    }
+    for (const CXXMethodDecl* other : method->getParent()->methods()) {
+      if (other == method || other->getAccess() != AS_public || method->getAccess() != AS_public ||
+          other->getDeclName() != method->getDeclName() || !method->isConst() || other->isConst() ||
+          !std::ranges::equal(other->parameters(), method->parameters(),
+                              [](const ParmVarDecl* a, const ParmVarDecl* b) {
+                                return a->getType().getCanonicalType() ==
+                                       b->getType().getCanonicalType();
+                              }))
+        continue;
+      found.refusals.push_back(
+          {found.at,
+           "is there once more without const, and calls that are logged are of "
+           "no const object: give one another name"});
+    }
   }
 
   void check_result(const CXXMethodDecl* method, ModelMethod& found) {
