@@ -251,10 +251,10 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
         // Its names may be others here.
         for (unsigned left_out = i; left_out < call->getNumArgs(); ++left_out) {
           const auto* const each = dyn_cast<CXXDefaultArgExpr>(call->getArg(left_out));
-          if (each != nullptr && names_something(each->getExpr()))
+          if (each != nullptr && names_another(each->getExpr()))
             refuse(call->getBeginLoc(),
                    "leaves out the argument " + otherwise->getParam()->getNameAsString() +
-                       ", which is made of a name otherwise: say it in the call");
+                       ", which is made of a name that is another one here: say it in the call");
         }
         break;
       }
@@ -266,11 +266,23 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     body_.calls.push_back(std::move(found));
   }
 
-  static bool names_something(const Stmt* statement) {
+  /// Whether a name of the expression means something else in this function.
+  bool names_another(const Stmt* statement) const {
     if (statement == nullptr) return false;
-    if (isa<DeclRefExpr, MemberExpr, UnaryExprOrTypeTraitExpr>(statement)) return true;
+    const auto* const reference = dyn_cast<DeclRefExpr>(statement);
+    const NamedDecl* const named = reference != nullptr ? reference->getDecl() : nullptr;
+    if (named != nullptr && isa<ParmVarDecl>(named)) return true;
+    if (const auto* const trait = dyn_cast<UnaryExprOrTypeTraitExpr>(statement))
+      return trait->isArgumentType() ? false : names_another(trait->getArgumentExpr());
+    if (named != nullptr && is_declared_here(function_, named)) return true;
     return std::ranges::any_of(statement->children(),
-                               [](const Stmt* each) { return names_something(each); });
+                               [&](const Stmt* each) { return names_another(each); });
+  }
+  static bool is_declared_here(const DeclContext* context, const NamedDecl* name) {
+    return std::ranges::any_of(context->decls(), [&](const Decl* each) {
+      const auto* const named = dyn_cast<NamedDecl>(each);
+      return named != nullptr && named != name && named->getDeclName() == name->getDeclName();
+    });
   }
 
   bool narrows(const Expr* argument) const {
