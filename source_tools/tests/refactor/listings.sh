@@ -1,4 +1,5 @@
 #!/bin/sh
+# shellcheck disable=SC2086 # several flags in one word
 # Goal: SIMPO's listings follow from each other by the tools: the first one with directives is the
 # second one, and refactored the third one, which compiles without a warning, runs as the fourth
 # one, and goes on after it was killed. What is written once is not written again. Method:

@@ -1,4 +1,5 @@
 #!/bin/sh
+# shellcheck disable=SC2086 # several flags in one word
 # Goal: a state of perdura::Objects gets its perdura::Methods behind its namespace, its methods
 # become noexcept, and two compilers take it without a warning; a second time changes nothing; what
 # cannot be is refused. Method: perdura-source refactor --methods on a state of two sources.

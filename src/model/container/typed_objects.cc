@@ -198,7 +198,7 @@ const perdura_type& shifted(const perdura_type& type, u32 offset, bool& flexible
   return made->type;
 }
 
-/// The first one of each place in a table, so that threads mostly need no lock: it never changes.
+/// The first ones that a table has places for, so that threads mostly need no lock: they stay.
 const perdura_type& shifted_cached(const perdura_type& type, u32 offset, bool& flexible) {
   struct Known {
     const perdura_type* type;
@@ -206,21 +206,28 @@ const perdura_type& shifted_cached(const perdura_type& type, u32 offset, bool& f
     bool flexible;
     const perdura_type* made;
   };
-  static constinit std::array<std::atomic<const Known*>, 1024> first{};
-  std::atomic<const Known*>& entry =
-      first[((reinterpret_cast<std::uintptr_t>(&type) >> 4) + offset / 8) % first.size()];
-  const Known* const known = entry.load(std::memory_order_acquire);
-  if (known != nullptr && known->type == &type && known->offset == offset &&
-      known->flexible == flexible) [[likely]] {
-    flexible = true;
-    return *known->made;
+  constexpr std::size_t kTries = 8;
+  static constinit std::array<std::atomic<const Known*>, 1024> table{};
+  const std::uintptr_t first = (reinterpret_cast<std::uintptr_t>(&type) >> 3) + offset / 8;
+  std::atomic<const Known*>* free = nullptr;
+  for (std::size_t i = 0; i < kTries; ++i) {
+    std::atomic<const Known*>& place = table[(first + i) % table.size()];
+    const Known* const known = place.load(std::memory_order_acquire);
+    if (known == nullptr) {
+      free = &place;
+      break;
+    }
+    if (known->type == &type && known->offset == offset && known->flexible == flexible) [[likely]] {
+      flexible = true;
+      return *known->made;
+    }
   }
   const bool asked = flexible;
   const perdura_type& made = shifted(type, offset, flexible);
-  if (known == nullptr) {
+  if (free != nullptr) {
     auto fresh = std::make_unique<const Known>(Known{&type, offset, asked, &made});
     const Known* none = nullptr;
-    if (entry.compare_exchange_strong(none, fresh.get(), std::memory_order_release))
+    if (free->compare_exchange_strong(none, fresh.get(), std::memory_order_release))
       static_cast<void>(fresh.release());
   }
   return made;
