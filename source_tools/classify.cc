@@ -67,6 +67,15 @@ Classification classify(const Sources& sources, const Judged& judged) {
   return found;
 }
 
+std::map<std::string, const Classified*> by_place(const Classification& found) {
+  std::map<std::string, const Classified*> all;
+  for (const Classified& each : found.methods) {
+    const auto [at, is_new] = all.emplace(text_of(found.program, each.method.place), &each);
+    if (!is_new && each.judgement.verdict != Verdict::kDeferrable) at->second = &each;
+  }
+  return all;
+}
+
 const char* name_of(Verdict verdict) {
   switch (verdict) {
     case Verdict::kDeferrable:

@@ -1,6 +1,7 @@
 // perdura classify: which methods may be deferred.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,10 @@ struct Classification {
 };
 
 Classification classify(const Sources& sources, const Judged& judged);
+
+/// By the places of the methods, as text_of() says these. Of a template's instances whichever is
+/// instant decides.
+std::map<std::string, const Classified*> by_place(const Classification& found);
 
 const char* name_of(Verdict verdict);
 /// A sentence without its end: "touches the global variable counter".

@@ -91,8 +91,7 @@ void add_content(Unit& unit, const APValue& value, const VarDecl* of,
     case APValue::MemberPointer:
       if (const auto* const method =
               dyn_cast_or_null<CXXMethodDecl>(value.getMemberPointerDecl())) {
-        const bool is_bound = !method->isVirtual() || method->hasAttr<FinalAttr>() ||
-                              method->getParent()->isEffectivelyFinal();
+        const bool is_bound = !method->isVirtual() || is_final(method);
         content.push_back(
             is_bound ? Target{Target::kFunction, function_of(unit, method)}
                      : Target{Target::kOutside,

@@ -21,15 +21,6 @@ namespace {
 
 using namespace clang;
 
-bool derives_from_pobase(const CXXRecordDecl* record) {
-  if (record == nullptr || !record->hasDefinition()) return false;
-  for (const CXXBaseSpecifier& base : record->bases()) {
-    const CXXRecordDecl* const of = base.getType()->getAsCXXRecordDecl();
-    if (of != nullptr && (is_pobase(of) || derives_from_pobase(of))) return true;
-  }
-  return false;
-}
-
 class Finder : public RecursiveASTVisitor<Finder> {
  public:
   Finder(Unit& unit, const Judged& judged) : unit_(unit), judged_(judged) {}

@@ -21,8 +21,7 @@ struct Judged {
   std::size_t reasons_max = 0;  ///< of each; 0: all
 };
 
-/// What the functions of a unit do, and of system headers those that they call. `main_file` is in
-/// the keys of functions that no other unit can call.
+/// What the functions of a unit do, and of system headers those that they call.
 Program extract(clang::ASTContext& context, const Judged& judged);
 
 }  // namespace perdura::source

@@ -1,5 +1,6 @@
 #include "keys.hpp"
 
+#include <clang/AST/Attr.h>
 #include <clang/AST/DeclTemplate.h>
 #include <clang/Basic/SourceManager.h>
 #include <llvm/Support/Path.h>
@@ -12,6 +13,19 @@ using namespace clang;
 bool is_pobase(const CXXRecordDecl* record) {
   return record->getIdentifier() != nullptr && record->getName() == "POBase" &&
          record->getDeclContext()->getRedeclContext()->isTranslationUnit();
+}
+
+bool derives_from_pobase(const CXXRecordDecl* record) {
+  if (record == nullptr || !record->hasDefinition()) return false;
+  for (const CXXBaseSpecifier& base : record->bases()) {
+    const CXXRecordDecl* const of = base.getType()->getAsCXXRecordDecl();
+    if (of != nullptr && (is_pobase(of) || derives_from_pobase(of))) return true;
+  }
+  return false;
+}
+
+bool is_final(const CXXMethodDecl* method) {
+  return method->hasAttr<FinalAttr>() || method->getParent()->isEffectivelyFinal();
 }
 
 Unit::Unit(ASTContext& context)

@@ -17,6 +17,9 @@ namespace perdura::source {
 
 /// The class of perdura/compat/simpo.hpp.
 bool is_pobase(const clang::CXXRecordDecl* record);
+bool derives_from_pobase(const clang::CXXRecordDecl* record);
+/// No class has another one in its place.
+bool is_final(const clang::CXXMethodDecl* method);
 
 class Unit {
  public:

@@ -19,13 +19,9 @@ namespace {
 
 using namespace clang;
 
-bool derives_from_pobase(QualType type) {
+bool is_persistent(QualType type) {
   const CXXRecordDecl* const record = type->getAsCXXRecordDecl();
-  if (record == nullptr || !record->hasDefinition()) return false;
-  if (is_pobase(record)) return true;
-  for (const CXXBaseSpecifier& base : record->bases())
-    if (derives_from_pobase(base.getType())) return true;
-  return false;
+  return record != nullptr && (is_pobase(record) || derives_from_pobase(record));
 }
 
 bool is_poroot(const ValueDecl* member) {
@@ -177,7 +173,7 @@ class Lowering {
     Local local;
     local.has_pointers = holds_pointers(type);
     if (local.has_pointers) local.type = name_of_element(type);
-    local.is_object = derives_from_pobase(type);
+    local.is_object = is_persistent(type);
     function_.locals.push_back(std::move(local));
     return static_cast<Id>(function_.locals.size() - 1);
   }
@@ -235,9 +231,6 @@ class Lowering {
           each->hasAttr<IFuncAttr>() || each->hasAttr<AliasAttr>())
         return true;
     return false;
-  }
-  static bool is_final(const CXXMethodDecl* method) {
-    return method->hasAttr<FinalAttr>() || method->getParent()->isEffectivelyFinal();
   }
 
   // --- lvalues: where they are
@@ -460,7 +453,7 @@ class Lowering {
     const auto* const field = dyn_cast<FieldDecl>(decl);
     if (field == nullptr) return isa<EnumConstantDecl>(decl) ? kNone : unsupported(member);
     // Its memory is another object's.
-    if (derives_from_pobase(context_.getBaseElementType(field->getType())))
+    if (is_persistent(context_.getBaseElementType(field->getType())))
       return outside(Kind::kMember, field->getQualifiedNameAsString(), at);
     if (is_mixed_union(field->getParent())) reinterpret(address, "");
     if (field->getType()->isReferenceType()) {

@@ -41,12 +41,7 @@ Refactored refactor(const Sources& sources, const RefactorOptions& options) {
   if (!result.wrong.empty()) return result;
   result.files = found.program.files;
   result.refusals = found.objections;
-  Verdicts verdicts;
-  for (const Classified& each : found.methods) {
-    // Of a template's instances whichever is instant decides.
-    const auto [at, is_new] = verdicts.emplace(text_of(found.program, each.method.place), &each);
-    if (!is_new && each.judgement.verdict != Verdict::kDeferrable) at->second = &each;
-  }
+  const Verdicts verdicts = by_place(found);
   Model model;
   Directives directives;
   std::mutex mutex;

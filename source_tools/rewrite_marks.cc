@@ -138,11 +138,7 @@ Changes marked(const Sources& sources, const Classification& found, bool directi
       if (known.defined.end == 0) known.defined = each.defined;
     }
   });
-  std::map<std::string, const Classified*> judged;
-  for (const Classified& each : found.methods) {
-    const auto [at, is_new] = judged.emplace(text_of(found.program, each.method.place), &each);
-    if (!is_new && each.judgement.verdict != Verdict::kDeferrable) at->second = &each;
-  }
+  const std::map<std::string, const Classified*> judged = by_place(found);
   std::map<std::string, std::vector<Mark>> marks;
   for (const auto& [key, site] : sites) {
     const bool is_defined = site.defined.end != 0;

@@ -652,7 +652,7 @@ struct Solver::Parts {
   struct Search {
     std::deque<Node> nodes;
     std::set<Question> known;
-    std::map<std::tuple<Place, Kind, std::string>, std::size_t> found;
+    std::set<std::pair<Place, Kind>> found;  ///< a line, and the kind
     std::vector<Reason> reasons;
   };
 
@@ -680,8 +680,7 @@ struct Solver::Parts {
       reason.at = reason.calls[i];
     Place line = reason.at;
     line.column = 0;
-    if (search.found.emplace(std::tuple(line, kind, std::string()), search.reasons.size()).second)
-      search.reasons.push_back(std::move(reason));
+    if (search.found.emplace(line, kind).second) search.reasons.push_back(std::move(reason));
   }
 
   void answer(Search& search, std::size_t index) {
