@@ -437,6 +437,8 @@ void Checkpointer::checkpoint_in_time(std::unique_lock<std::mutex>& lock) {
     lock.lock();
     return;
   }
+  // Who set the timer anew meanwhile is answered already: none of the old interval follows.
+  if (interval_ns() != interval) return;
   // Nothing may come between the question for room and the claim: others make versions.
   if (busy() || !config_.engine->has_room()) {
     not_before_ns_ = now_ns() + std::max<u64>(interval / kStepsAhead, 1'000'000);

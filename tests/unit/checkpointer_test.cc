@@ -95,7 +95,10 @@ class CheckpointerTest : public testing::TestWithParam<Config> {
     };
     store_ = std::make_unique<WrappedStore>(
         GetParam().scheme + folder_.path("store.pd"), options,
-        detail::InternalOptions{.wrap = wrap, .before_timed = [this] { ++timed_; }});
+        detail::InternalOptions{.wrap = wrap, .before_timed = [this] {
+                                  ++timed_;
+                                  timed_waits_.wait(true);
+                                }});
     words_ = static_cast<u64*>(store_->get_root("words"));
   }
   CheckpointerTest() {
@@ -134,7 +137,8 @@ class CheckpointerTest : public testing::TestWithParam<Config> {
   const TempDir folder_{TempDir::kMemory};
   media::FaultPlan plan_;
   Gate gate_;
-  std::atomic<u64> timed_{0};  ///< checkpoints that the timer has begun
+  std::atomic<u64> timed_{0};              ///< checkpoints that the timer has begun
+  std::atomic<bool> timed_waits_ = false;  ///< until this is false again
   std::unique_ptr<WrappedStore> store_;
   u64* words_ = nullptr;
 };
@@ -378,6 +382,24 @@ TEST_P(CheckpointerTest, ATimerBeginsWhenItIsSet) {
   await_asleep(thread_named("perdura-ckpt"));
   EXPECT_EQ(timed_, 0u);
   EXPECT_EQ(store_->durable_version(), version);
+}
+
+// Between its decision and its claim the thread behind asks for damage, and holds no lock.
+TEST_P(CheckpointerTest, ATimerThatIsSetAnewTakesNoneThatItHadDecidedOn) {
+  for (const auto interval : {0ms, std::chrono::milliseconds::max()}) {
+    timed_waits_ = true;
+    const u64 seen = timed_;
+    store_->runtime().checkpointer().every(1ms);
+    while (timed_ == seen) std::this_thread::sleep_for(100us);
+    store_->runtime().checkpointer().every(interval);
+    const u64 version = store_->checkpoint();
+    set(0, 1, seen + 1);
+    timed_waits_ = false;
+    timed_waits_.notify_all();
+    await_asleep(thread_named("perdura-ckpt"));
+    EXPECT_EQ(store_->durable_version(), version);
+  }
+  store_->runtime().checkpointer().every(0ms);
 }
 
 TEST_P(CheckpointerTest, ATimerThatFailsIsCountedAndGoesOn) {
