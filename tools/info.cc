@@ -1,4 +1,5 @@
 // perdura info: what a store holds, and what takes its space.
+#include <algorithm>
 #include <functional>
 
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 #include "object/function_name.hpp"
 #include "progress.hpp"
 #include "store/inspect.hpp"
+#include "store/published.hpp"
 #include "text.hpp"
 
 namespace perdura::tools {
@@ -223,6 +225,20 @@ void print_usage(const Description& description) {
     if (region.usage) print_heap_usage(region, *region.usage);
 }
 
+/// Allocations whose type the compiler did not see, of the process that writes to the store: those
+/// that it publishes; of one that publishes nothing none.
+u64 find_untyped(const Arguments& arguments) {
+  const auto owner = store::find_owner(arguments.store, arguments.medium);
+  if (!owner) return 0;
+  const auto views = store::PublishedView::find(owner->pid, owner->uuid, owner->occupant);
+  if (!views) return 0;
+  u64 untyped = 0;  // all regions of a process say the same
+  for (const store::PublishedView& view : *views)
+    if (const auto counters = view.read())
+      untyped = std::max(untyped, counters->value("untyped_allocations"));
+  return untyped;
+}
+
 Result<Description> look_at(const Arguments& arguments) {
   if (!arguments.usage) return store::describe(arguments.store, arguments.medium);
   ProgressLine line;
@@ -234,10 +250,16 @@ Result<Description> look_at(const Arguments& arguments) {
 int info(const Arguments& arguments) {
   const Result<Description> description = look_at(arguments);
   if (!description) return complain(description.failure());
+  const u64 untyped = description->is_being_written ? find_untyped(arguments) : 0;
   if (arguments.json) {
-    fmt::print("{}\n", dump(to_json(*description)));
+    auto json = to_json(*description);
+    json["untyped_allocations"] = untyped;
+    fmt::print("{}\n", dump(json));
   } else {
     print_identity(*description);
+    if (untyped != 0)
+      line("untyped",
+           count_text(untyped, "allocation") + " without a type, in the process that writes to it");
     for (const RegionDescription& region : description->regions) print_region(region);
     if (arguments.usage) print_usage(*description);
   }

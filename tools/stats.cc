@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "commands.hpp"
 #include "json.hpp"
@@ -33,14 +32,6 @@ struct Sample {
   std::vector<PublishedCounters> regions;
 };
 
-u64 value_of(const PublishedCounters& region, std::string_view name) {
-  const auto counters = store::counters();
-  for (size_t i = 0; i < counters.size(); ++i)
-    if (name == counters[i].name) return region.values[i];
-  PERDURA_ASSERT(false);
-  return 0;
-}
-
 std::string time_text(double ns) {
   if (ns < 1e6) return fmt::format("{:.3g} us", ns / 1e3);
   if (ns < 1e9) return fmt::format("{:.3g} ms", ns / 1e6);
@@ -53,7 +44,7 @@ class Texts {
   Texts(const PublishedCounters& now, const PublishedCounters* before)
       : now_(now), before_(before) {}
 
-  u64 value(std::string_view name) const { return value_of(now_, name); }
+  u64 value(std::string_view name) const { return now_.value(name); }
   std::string count(std::string_view name) const {
     return std::to_string(value(name)) +
            rate(name, [](double per_second) { return fmt::format("{:.3g}/s", per_second); });
@@ -78,7 +69,7 @@ class Texts {
   template <class Text>
   std::string rate(std::string_view name, Text&& text) const {
     if (before_ == nullptr || now_.written_ns <= before_->written_ns) return {};
-    const u64 was = value_of(*before_, name);
+    const u64 was = before_->value(name);
     // Somebody has reset them.
     const u64 grown = value(name) >= was ? value(name) - was : 0;
     const double seconds = static_cast<double>(now_.written_ns - before_->written_ns) / kSecondNs;
@@ -126,6 +117,8 @@ void print_region(const PublishedCounters& region, const PublishedCounters* befo
   line("found", fmt::format("{} verified, {} damaged; {}", all.bytes("verified_bytes"),
                             count_text(all.value("damaged_pages"), "page"),
                             count_text(all.value("events"), "event")));
+  if (all.value("untyped_allocations") != 0)
+    line("untyped", fmt::format("{} without a type", all.count("untyped_allocations")));
 }
 
 void print_text(const StoreOwner& owner, const Sample& now, const Sample* before) {

@@ -219,7 +219,9 @@ struct Statistics {
   std::uint64_t group_waits = 0;  ///< calls that waited for others' to share a barrier, and
                                   ///< transactions for their own to be durable
   std::uint64_t group_wait_ns = 0;
-  std::uint64_t events = 0;  ///< told since the store was opened (Options::on_event)
+  std::uint64_t events = 0;               ///< told since the store was opened (Options::on_event)
+  std::uint64_t untyped_allocations = 0;  ///< of the process, of code that is compiled with
+                                          ///< --perdura-types: what they gave is in no container
 };
 
 }  // namespace perdura

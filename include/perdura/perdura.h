@@ -275,6 +275,7 @@ typedef struct perdura_statistics {
   uint64_t group_waits;
   uint64_t group_wait_ns;
   uint64_t events;
+  uint64_t untyped_allocations;
 } perdura_statistics;
 int perdura_get_statistics_sized(perdura_store* store, perdura_statistics* statistics,
                                  size_t statistics_bytes);

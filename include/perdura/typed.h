@@ -99,6 +99,21 @@ typedef struct perdura_typed_part {
 void perdura_typed_begin(perdura_typed_part* part);
 void perdura_typed_end(perdura_typed_part* part);
 
+/* --- what the compiler adds with --perdura-audit -----------------------------------------------
+ * `where` is FILE:LINE:COLUMN in FUNCTION. Each slot of a type that no record names is told once.
+ */
+
+/* Before a pointer is stored to `place`. */
+void perdura_audit_pointer(const void* place, const void* value, const char* where);
+/* Before an integer of 8 bytes is: it is a pointer where it leads into an object. */
+void perdura_audit_integer(const void* place, uint64_t value, const char* where);
+/* Before `bytes` bytes are copied, each word of which is such an integer; or after they were stored
+ * to where both places are. */
+void perdura_audit_words(const void* to, const void* from, size_t bytes, const char* where);
+/* After an object was made; `fresh`: nothing was stored to it yet, and then numbers are zero as
+ * pointers are, so that what the memory held before is taken for none. */
+void perdura_audit_made(void* object, int fresh, const char* where);
+
 /* --- what a program may ask --------------------------------------------------------------------*/
 
 /* How often sites without a type allocated so far: what they gave out is in no version. */
@@ -106,6 +121,24 @@ unsigned long perdura_untyped_allocations(void);
 /* visit(site, argument) of each of them that did. */
 void perdura_for_each_untyped_site(void (*visit)(const perdura_untyped_site*, void*),
                                    void* argument);
+
+/* Of a program that is compiled with --perdura-audit: how many slots that no record names were
+ * stored to so far. */
+unsigned long perdura_audit_findings(void);
+
+/* All words of volatile objects that lead into one. */
+typedef struct perdura_audit_census {
+  unsigned long named;   /* a record says that there is a pointer */
+  unsigned long maybe;   /* or that there may be one */
+  unsigned long missed;  /* no record names the word */
+  unsigned long objects; /* volatile ones, with and without such words */
+} perdura_audit_census;
+/* visit(made, type, census, argument) for each place that made objects, of those that it made; what
+ * was made elsewhere has made "". Objects stand still meanwhile: outside of operations. Returns 0,
+ * or -1 where there are none, or they are a parent process's. */
+int perdura_audit_take_census(void (*visit)(const char* made, const char* type,
+                                            const perdura_audit_census*, void*),
+                              void* argument);
 
 #ifdef __cplusplus
 }

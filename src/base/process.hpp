@@ -25,10 +25,11 @@ enum class ProcessMutex : u8 {
   kVolumes,     ///< the media that are open
   kOpenStores,
   kKnownTypes,
-  kFaults,    ///< watched memory
-  kLocks,     ///< openings that hold a lock on a memcached server
-  kHeldFds,   ///< descriptors that children drop
-  kMappings,  ///< memory that was mapped and is not yet kept from children
+  kTypedParts,  ///< what the compiler gave types (perdura/typed.h)
+  kFaults,      ///< watched memory
+  kLocks,       ///< openings that hold a lock on a memcached server
+  kHeldFds,     ///< descriptors that children drop
+  kMappings,    ///< memory that was mapped and is not yet kept from children
   kCount
 };
 

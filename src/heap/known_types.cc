@@ -38,9 +38,12 @@ detail::Describe heap::members_of(const perdura_type& type) {
 }
 
 void heap::for_each_known_type(const std::function<void(const perdura_type&)>& visit) {
-  std::lock_guard lock(process_mutex(ProcessMutex::kKnownTypes));
-  for (const detail::KnownType* each = first; each != nullptr; each = each->next())
-    if (!each->is_former()) visit(each->type());
+  {
+    std::lock_guard lock(process_mutex(ProcessMutex::kKnownTypes));
+    for (const detail::KnownType* each = first; each != nullptr; each = each->next())
+      if (!each->is_former()) visit(each->type());
+  }
+  for_each_typed_type(visit);
 }
 
 }  // namespace perdura

@@ -8,8 +8,12 @@
 
 namespace perdura::heap {
 
-/// While no module with records is loaded or unloaded.
+/// Those of PERDURA_TYPE and those that the compiler made (--perdura-types). While no module with
+/// records is loaded or unloaded.
 void for_each_known_type(const std::function<void(const perdura_type&)>& visit);
+
+/// The latter alone (typed_parts.cc).
+void for_each_typed_type(const std::function<void(const perdura_type&)>& visit);
 
 /// What the compiler knows of the type that the record is of; nullptr: nothing.
 detail::Describe members_of(const perdura_type& type);

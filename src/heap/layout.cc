@@ -263,6 +263,21 @@ Result<Layout> Layout::of(const perdura_type& type) {
   });
 }
 
+const PointerRun* Layout::run_at(u64 offset, bool flexible) const {
+  const auto find = [](const std::vector<PointerRun>& all, u64 at) {
+    const auto found = std::ranges::find_if(all, [at](const PointerRun& run) {
+      const u64 from = at - run.offset;  // beyond all of them when it wraps
+      return run.stride == 0 ? from == 0 : from % run.stride == 0 && from / run.stride < run.count;
+    });
+    return found != all.end() ? &*found : nullptr;
+  };
+  if (!flexible) return find(runs, offset % size);
+  if (tail_stride != 0 && offset >= tail_offset)
+    if (const PointerRun* const run = find(tail_runs, (offset - tail_offset) % tail_stride))
+      return run;
+  return find(runs, offset);
+}
+
 u64 Layout::compute_fingerprint() const {
   const auto sum = [](const auto& all) {
     return checksum(all.data(), all.size() * sizeof(all[0]));

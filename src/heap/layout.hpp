@@ -60,6 +60,8 @@ struct Layout {
                   to > tail_offset ? to - tail_offset : 0, visit);
   }
   bool has_pointers() const { return !runs.empty() || !tail_runs.empty(); }
+  /// The first run with the word at an offset in a block, whatever tags say now; or nullptr.
+  const format::PointerRun* run_at(u64 offset, bool flexible) const;
 
  private:
   template <class Visit>

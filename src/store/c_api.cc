@@ -170,7 +170,7 @@ perdura_statistics statistics_of(const perdura::Statistics& statistics) {
                region_backed_bytes, pause_count, pause_p99_ns, pause_max_ns, verified_bytes,
                damaged_pages, recovery_ns, unreported, tracking, aliases, late_checkpoints,
                stop_waits, stop_wait_ns, log_wait_ns, checkpoint_waits, checkpoint_wait_ns,
-               group_waits, group_wait_ns, events] = statistics;
+               group_waits, group_wait_ns, events, untyped_allocations] = statistics;
   return {.durable_version = durable_version,
           .replayed_version = replayed_version,
           .checkpoints = checkpoints,
@@ -204,7 +204,8 @@ perdura_statistics statistics_of(const perdura::Statistics& statistics) {
           .checkpoint_wait_ns = checkpoint_wait_ns,
           .group_waits = group_waits,
           .group_wait_ns = group_wait_ns,
-          .events = events};
+          .events = events,
+          .untyped_allocations = untyped_allocations};
 }
 constexpr size_t kFirstStatisticsBytes = offsetof(perdura_statistics, late_checkpoints);
 

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <thread>
 
+#include "base/assert.hpp"
 #include "base/checksum.hpp"
 #include "base/clock.hpp"
 #include "media/lock.hpp"
@@ -21,7 +22,7 @@ namespace perdura::store {
 namespace {
 
 constexpr u64 kPageMagic = 0x7374617473304450;  // "PD0stats"
-constexpr u32 kPageVersion = 1;                 // another one where counters() changes
+constexpr u32 kPageVersion = 2;                 // another one where counters() changes
 constexpr size_t kNumbersMax = 64;
 constexpr int kReadsMax = 100;
 constexpr std::chrono::microseconds kReadAgain(200);
@@ -81,6 +82,8 @@ constexpr PublishedCounter kCounters[] = {
     {"unreported", "Lines found changed but not reported (verify_reports)", false,
      number_of<&S::unreported>},
     {"events", "Events told to the program, or on stderr", true, number_of<&S::events>},
+    {"untyped_allocations", "Allocations of the process whose type the compiler did not see", true,
+     number_of<&S::untyped_allocations>},
     {"recovery_ns", "Time that opening spent on recovery", false, number_of<&S::recovery_ns>},
 };
 static_assert(std::size(kCounters) <= kNumbersMax);
@@ -101,6 +104,13 @@ std::string name_of_memory(const u8 (&uuid)[16]) { return "perdura-stats-" + hex
 }  // namespace
 
 std::span<const PublishedCounter> counters() { return kCounters; }
+
+u64 PublishedCounters::value(std::string_view name) const {
+  const auto found = std::ranges::find_if(
+      kCounters, [&](const PublishedCounter& each) { return each.name == name; });
+  PERDURA_ASSERT(found != std::end(kCounters));
+  return values[static_cast<size_t>(found - kCounters)];
+}
 
 struct Published::Page {
   u64 magic = kPageMagic;

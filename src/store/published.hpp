@@ -45,6 +45,9 @@ struct PublishedCounters {
   u64 opened_ns = 0;     ///< monotonic, of the system
   u64 written_ns = 0;
   std::vector<u64> values;  ///< in the order of counters()
+
+  /// Of the counter of this name, which there is.
+  u64 value(std::string_view name) const;
 };
 
 class Published {

@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include <perdura/typed.h>
+
 #include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "base/mutant.hpp"
@@ -743,6 +745,7 @@ Statistics Runtime::statistics() const {
     statistics.group_wait_ns += space->waits().ns.load(std::memory_order_relaxed);
   }
   statistics.events = events_.told();
+  statistics.untyped_allocations = perdura_untyped_allocations();
   return statistics;
 }
 

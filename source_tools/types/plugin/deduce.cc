@@ -13,7 +13,7 @@ using namespace clang;
 namespace {
 
 constexpr uint64_t kRoundedBy = 16;
-constexpr int kDepthMax = 8;
+constexpr int kDepthMax = 64;
 
 QualType plain(QualType type) { return type.getCanonicalType().getUnqualifiedType(); }
 
@@ -152,6 +152,9 @@ Deduced deduce(Records& records, const ASTContext& context, QualType pointee, co
     if (sizes.empty())
       return {nullptr, 0,
               pointee.isNull() || pointee->isVoidType() ? "" : "its type is incomplete here"};
+    // Which parts of bytes are what nobody sees.
+    if (has_use && (sizes.size() > 1 || size.form == Size::Form::kMore))
+      return {records.words(), 0, {}};
     return shaped(records, sizes[0], sizes.size() > 1 ? Size::Form::kMore : size.form);
   }
   if (is_bytes(used)) return {records.of(used), 0, {}};

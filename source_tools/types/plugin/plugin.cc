@@ -4,6 +4,7 @@
 // with type records.
 #include <fstream>
 #include <set>
+#include <utility>
 
 #include <clang/AST/ASTConsumer.h>
 #include <clang/AST/Attr.h>
@@ -77,6 +78,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     const auto* const method = dyn_cast<CXXMethodDecl>(function);
     const bool is_lambda = method != nullptr && method->getParent()->isLambda();
     if (function->isDependentContext() || (function->isConstexpr() && !is_lambda)) return true;
+    const FunctionDecl* const around = std::exchange(function_, function);
     const bool was = in_allocator_;
     in_allocator_ = is_allocator(function);
     // The pass calls it where the front end sees no call any more.
@@ -84,6 +86,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
       function->addAttr(UsedAttr::CreateImplicit(context_));
     const bool more = RecursiveASTVisitor::TraverseDecl(decl);
     in_allocator_ = was;
+    function_ = around;
     return more;
   }
 
@@ -113,7 +116,19 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     return true;
   }
 
+  bool VisitCastExpr(const CastExpr* cast) {
+    if (!cast->getType()->isPointerType()) return true;
+    const QualType from = cast->getSubExpr()->IgnoreParenCasts()->getType();
+    const Type* const element = from->getPointeeOrArrayElementType();
+    if ((from->isPointerType() || from->isArrayType()) &&
+        (element->isVoidType() || element->isArithmeticType() || element->isStdByteType()))
+      note_cast(cast->getSubExpr(), cast->getType()->getPointeeType());
+    return true;
+  }
+
   bool VisitCXXNewExpr(CXXNewExpr* expression) {
+    if (expression->getNumPlacementArgs() == 1 && !expression->isTypeDependent())
+      note_cast(expression->getPlacementArg(0), expression->getAllocatedType());
     FunctionDecl* const callee = expression->getOperatorNew();
     if (callee == nullptr || expression->isTypeDependent() ||
         expression->getNumPlacementArgs() > 1 || !callee->isReplaceableGlobalAllocationFunction())
@@ -131,8 +146,10 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
           record = records_.behind_cookie(record, cookie_bytes(type));
           shape = 1;
         }
-        expression->setOperatorNew(
-            marker(callee, {"perdura_typed_new", record, shape, Marked::Kind::kTyped, {}, {}}));
+        Marked what{"perdura_typed_new", record, shape, Marked::Kind::kTyped, {}, {}};
+        const Decl* const taker = use_of_call().taker;
+        if (taker != nullptr && !record->has_pointers()) what.taker = number_of(taker);
+        expression->setOperatorNew(marker(callee, what));
         return true;
       }
       say(expression->getBeginLoc(), "new", record->refused);
@@ -144,7 +161,8 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     return true;
   }
 
-  void finish() const {
+  void finish() {
+    widen_buffers();
     if (untyped_ == 0 || !settings_.list_file.empty() || settings_.lists) return;
     DiagnosticsEngine& diagnostics = compiler_.getDiagnostics();
     const unsigned id = diagnostics.getCustomDiagID(
@@ -185,30 +203,71 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     return -1;
   }
 
-  /// What the innermost call's result is a pointer to where it is used.
-  QualType pointee_of_use() const {
-    QualType bytes;
+  /// Where the innermost call's result is used: what it is a pointer to there, null where nothing
+  /// says that; and what takes it, a variable, a member, or the function that returns it.
+  struct Use {
+    QualType pointee;
+    const Decl* taker = nullptr;
+  };
+  Use use_of_call() const {
+    Use use;
     for (size_t i = path_.size() - 1; i-- > 0;) {
       const Stmt* const at = path_[i];
+      const Stmt* const used = path_[i + 1];
       if (isa<ParenExpr>(at) || isa<FullExpr>(at) || isa<BinaryConditionalOperator>(at) ||
           isa<OpaqueValueExpr>(at))
         continue;
-      if (const auto* choice = dyn_cast<ConditionalOperator>(at)) {
-        if (choice->getCond() == path_[i + 1]) break;
+      if (const auto* choice = dyn_cast<ConditionalOperator>(at); choice != nullptr) {
+        if (choice->getCond() == used) break;
         continue;
       }
-      if (const auto* operation = dyn_cast<BinaryOperator>(at)) {
-        if (operation->getOpcode() == BO_Comma && operation->getRHS() == path_[i + 1]) continue;
+      if (const auto* operation = dyn_cast<BinaryOperator>(at);
+          operation != nullptr && operation->getOpcode() == BO_Comma && operation->getRHS() == used)
+        continue;
+      const auto* const cast = dyn_cast<CastExpr>(at);
+      if (cast == nullptr || !cast->getType()->isPointerType()) {
+        use.taker = taker_of(at, used);
         break;
       }
-      const auto* const cast = dyn_cast<CastExpr>(at);
-      if (cast == nullptr || !cast->getType()->isPointerType()) break;
       const QualType to = cast->getType()->getPointeeType();
-      if (to->isVoidType()) continue;
-      if (!to->isCharType()) return to;
-      if (bytes.isNull()) bytes = to;
+      if (to->isVoidType() || (!use.pointee.isNull() && !use.pointee->isCharType())) continue;
+      if (!to->isCharType() || use.pointee.isNull()) use.pointee = to;
     }
-    return bytes;
+    return use;
+  }
+
+  const Decl* taker_of(const Stmt* at, const Stmt* used) const {
+    if (isa<ReturnStmt>(at)) return function_ != nullptr ? function_->getCanonicalDecl() : nullptr;
+    if (const auto* assignment = dyn_cast<BinaryOperator>(at))
+      return assignment->getOpcode() == BO_Assign && assignment->getRHS() == used
+                 ? named_by(assignment->getLHS())
+                 : nullptr;
+    if (const auto* declared = dyn_cast<DeclStmt>(at))
+      for (const Decl* each : declared->decls())
+        if (const auto* variable = dyn_cast<VarDecl>(each);
+            variable != nullptr && variable->getInit() == used)
+          return variable->getCanonicalDecl();
+    return nullptr;
+  }
+
+  /// The variable, member or function that a pointer is from, with whatever is added to it.
+  static const Decl* named_by(const Expr* pointer) {
+    pointer = pointer->IgnoreParenCasts();
+    if (const auto* name = dyn_cast<DeclRefExpr>(pointer))
+      return name->getDecl()->getCanonicalDecl();
+    if (const auto* member = dyn_cast<MemberExpr>(pointer))
+      return member->getMemberDecl()->getCanonicalDecl();
+    if (const auto* call = dyn_cast<CallExpr>(pointer))
+      return call->getDirectCallee() != nullptr ? call->getDirectCallee()->getCanonicalDecl()
+                                                : nullptr;
+    if (const auto* element = dyn_cast<ArraySubscriptExpr>(pointer))
+      return element->getBase()->getType()->isPointerType() ? named_by(element->getBase())
+                                                            : nullptr;
+    if (const auto* address = dyn_cast<UnaryOperator>(pointer))
+      return named_by(address->getSubExpr());
+    if (const auto* sum = dyn_cast<BinaryOperator>(pointer); sum != nullptr && sum->isAdditiveOp())
+      return named_by(sum->getLHS()->getType()->isPointerType() ? sum->getLHS() : sum->getRHS());
+    return nullptr;
   }
 
   void allocate(CallExpr* call, const Allocator& allocator, FunctionDecl* callee) {
@@ -218,12 +277,16 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     if (allocator.count >= 0)
       size = product(std::move(size),
                      size_of(context_, call->getArg(static_cast<unsigned>(allocator.count))));
-    const Deduced deduced = deduce(records_, context_, pointee_of_use(), size);
-    if (deduced.record != nullptr) {
+    const Use use = use_of_call();
+    const Deduced deduced = deduce(records_, context_, use.pointee, size);
+    // What an allocator gives out may be anything, unless it is an object of its own.
+    const bool gives_out = in_allocator_ && *allocator.raw != 0 &&
+                           (deduced.record == nullptr || !deduced.record->has_pointers());
+    if (deduced.record != nullptr && !gives_out) {
       if (!deduced.doubt.empty()) say_doubt(call->getBeginLoc(), deduced.doubt);
-      mark(call, callee,
-           {allocator.typed, deduced.record, deduced.shape, Marked::Kind::kTyped, {}, {}});
-    } else if (in_allocator_ && *allocator.raw != 0) {
+      mark_taken(call, callee, use,
+                 {allocator.typed, deduced.record, deduced.shape, Marked::Kind::kTyped, {}, {}});
+    } else if (gives_out) {
       mark(call, callee, {allocator.raw, nullptr, 0, Marked::Kind::kTyped, {}, {}});
     } else {
       leave_untyped(call, callee, deduced.doubt.empty() ? kRemedy : deduced.doubt);
@@ -236,7 +299,8 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     const Size size = index >= 0 && static_cast<unsigned>(index) < call->getNumArgs()
                           ? size_of(context_, call->getArg(static_cast<unsigned>(index)))
                           : Size{};
-    QualType pointee = pointee_of_use();
+    const Use use = use_of_call();
+    QualType pointee = use.pointee;
     if (pointee.isNull() && callee->getReturnType()->isPointerType())
       pointee = callee->getReturnType()->getPointeeType();
     if (in_allocator_ && (pointee.isNull() || pointee->isVoidType())) return;
@@ -249,8 +313,9 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
       return;
     }
     if (!deduced.doubt.empty()) say_doubt(call->getBeginLoc(), deduced.doubt);
-    mark(call, callee,
-         {symbol_of(callee), deduced.record, deduced.shape, Marked::Kind::kTag, {}, {}, index});
+    mark_taken(
+        call, callee, use,
+        {symbol_of(callee), deduced.record, deduced.shape, Marked::Kind::kTag, {}, {}, index});
   }
 
   void record_of(CallExpr* call, FunctionDecl* callee) {
@@ -327,6 +392,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     std::string name = "__perdura_mark." + what.callee;
     if (what.record != nullptr) name += "." + what.record->key() + "." + std::to_string(what.shape);
     if (!what.place.empty()) name += "." + what.place;
+    if (what.taker != 0) name += ".taken by " + std::to_string(what.taker);
     FunctionDecl*& known = markers_[name];
     if (known != nullptr) return known;
     DeclContext* const unit = context_.getTranslationUnitDecl();
@@ -343,7 +409,43 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
                                                  nullptr, SC_None, nullptr));
     known->setParams(parameters);
     marked().emplace(name, what);
+    if (what.taker != 0) takers_[what.taker - 1].marks.push_back(name);
     return known;
+  }
+
+  // --- buffers: memory that is taken as numbers or characters, of which the pointer that took it
+  // is cast somewhere in this file, before or later, to one to what has pointers. They are words
+  // that may be pointers.
+
+  struct Taker {
+    std::vector<std::string> marks;
+    bool is_cast = false;
+  };
+  unsigned number_of(const Decl* taker) {
+    unsigned& number = taker_numbers_[taker];
+    if (number == 0) {
+      takers_.emplace_back();
+      number = static_cast<unsigned>(takers_.size());
+    }
+    return number;
+  }
+  void mark_taken(CallExpr* call, FunctionDecl* callee, const Use& use, Marked what) {
+    if (use.taker != nullptr && !what.record->has_pointers()) what.taker = number_of(use.taker);
+    mark(call, callee, what);
+  }
+  void note_cast(const Expr* pointer, QualType to) {
+    const Decl* const taker = named_by(pointer);
+    if (taker == nullptr || to->isIncompleteType() || to->isDependentType()) return;
+    if (!to->isRecordType() && !to->isAnyPointerType()) return;
+    if (records_.of(to)->has_pointers()) takers_[number_of(taker) - 1].is_cast = true;
+  }
+  void widen_buffers() {
+    for (const Taker& taker : takers_)
+      for (const std::string& mark : taker.marks)
+        if (taker.is_cast) {
+          marked().at(mark).record = records_.words();
+          marked().at(mark).shape = 0;
+        }
   }
 
   void mark(CallExpr* call, FunctionDecl* callee, const Marked& what) {
@@ -381,6 +483,9 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   ASTContext& context_;
   const Settings& settings_;
   Records records_;
+  std::vector<Taker> takers_;
+  std::map<const Decl*, unsigned> taker_numbers_;  ///< from 1
+  const FunctionDecl* function_ = nullptr;         ///< that is being visited
   std::map<std::string, FunctionDecl*> markers_;
   std::vector<const Stmt*> path_;
   bool in_allocator_ = false;
@@ -443,6 +548,8 @@ class Action : public PluginASTAction {
       if (name == "list") {
         settings_.lists = value.empty();
         settings_.list_file = value;
+      } else if (argument == "audit") {
+        audits() = true;
       } else if (name == "allocators") {
         std::ifstream file(value);
         if (!file) return refuse("there is no file '" + value + "' of allocators to read");

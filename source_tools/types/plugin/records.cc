@@ -69,6 +69,11 @@ std::string Record::key() const {
   return readable + "." + hash_of(text);
 }
 
+bool& audits() {
+  static bool audits = false;
+  return audits;
+}
+
 std::map<std::string, Marked>& marked() {
   static std::map<std::string, Marked> all;
   return all;

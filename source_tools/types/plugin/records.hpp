@@ -73,8 +73,11 @@ struct Marked {
   std::string place;   ///< of an untyped one
   std::string called;  ///< and what is called there
   int size = -1;       ///< the argument that is the size, of what is tagged
+  unsigned taker = 0;  ///< of marks that differ in it alone, the one that takes the memory
 };
 /// By the names of these functions. One in a process: a compilation.
 std::map<std::string, Marked>& marked();
+/// Whether stores of pointers are checked (audit.hpp).
+bool& audits();
 
 }  // namespace perdura::types

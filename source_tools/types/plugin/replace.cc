@@ -10,6 +10,7 @@
 #include <llvm/Passes/PassPlugin.h>
 #include <llvm/Transforms/Utils/ModuleUtils.h>
 
+#include "audit.hpp"
 #include "records.hpp"
 
 namespace perdura::types {
@@ -288,7 +289,9 @@ class Replacer {
 struct Replace : PassInfoMixin<Replace> {
   static bool isRequired() { return true; }
   PreservedAnalyses run(Module& module, ModuleAnalysisManager&) {
-    return Replacer(module).run() ? PreservedAnalyses::none() : PreservedAnalyses::all();
+    bool changed = Replacer(module).run();
+    if (audits()) changed |= audit(module);
+    return changed ? PreservedAnalyses::none() : PreservedAnalyses::all();
   }
 };
 

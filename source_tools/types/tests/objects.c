@@ -26,6 +26,9 @@
 struct item {
   struct item* next;
   char* text;
+#ifdef CHANGED
+  char* added;
+#endif
 };
 struct derived {
   struct item item;
@@ -58,6 +61,8 @@ struct root {
   void* conflict;
   int (*function)(const char*);
   const char* literal;
+  char *buffer, *returned_buffer;
+  struct item *carved, *from_pool;
 };
 
 static struct item* by_return(void) { return malloc(sizeof(struct item)); }
@@ -74,6 +79,12 @@ PERDURA_ALLOCATOR static void* take_with_header(size_t bytes) {
   *memory = bytes;
   return memory + 1;
 }
+static char* returned_buffer(void) { return malloc(100); }
+
+/* Parts of a larger block: of characters that somebody casts, in a function before or after; and of
+ * one that an allocator with a header gave out, to which nobody gave a type. */
+static void* pool;
+static void carve(struct root* root);
 
 static struct item* filled(struct item* item, const char* text) {
   item->next = NULL;
@@ -131,9 +142,26 @@ static void make(struct root* root) {
   ((char**)root->conflict)[3] = strdup("in conflict");
   root->function = puts;
   root->literal = "a literal";
+  carve(root);
+}
+
+static void carve(struct root* root) {
+  root->buffer = malloc(200);
+  root->carved = (struct item*)(root->buffer + 64);
+  filled(&root->carved[1], "carved");
+  root->returned_buffer = returned_buffer();
+  filled((struct item*)returned_buffer() + 1, "another buffer");
+  filled((struct item*)root->returned_buffer, "returned");
+  pool = take_with_header(1000);
+  root->from_pool = pool;
+  filled(&root->from_pool[9], "from a pool");
 }
 
 static void check(struct root* root) {
+  EXPECT(strcmp(root->carved[1].text, "carved") == 0);
+  EXPECT((char*)root->carved == root->buffer + 64);
+  EXPECT(strcmp(((struct item*)root->returned_buffer)->text, "returned") == 0);
+  EXPECT(strcmp(root->from_pool[9].text, "from a pool") == 0);
   EXPECT(strcmp(root->by_assignment->text, "by assignment") == 0);
   EXPECT(strcmp(root->by_cast->text, "by cast") == 0);
   EXPECT(strcmp(root->by_return->text, "by return") == 0);

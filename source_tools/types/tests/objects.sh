@@ -19,6 +19,10 @@ for level in O0 O2 Os; do
   killed ./objects_c make
   killed ./objects_c check
 done
+# A program with another layout of a type is refused when it opens the container, not later.
+"$driver" --perdura-types -DCHANGED -w -O1 -rdynamic "$here/objects.c" -o changed 2>remarks
+if ./changed check 2>said; then echo "another layout is not refused"; exit 1; fi
+grep "the type 'item' has another layout than in" said >/dev/null || { cat said; exit 1; }
 for level in O1 O2; do
   "$driver++" --perdura-types -std=c++20 -$level -rdynamic "$here/objects.cc" -o objects_cc
   killed ./objects_cc make "file:$work/cc_$level"

@@ -41,7 +41,9 @@ refused() {  # TEXT ARGUMENT…
   if "$driver" "$@" 2>said; then echo "$*: not refused"; exit 1; fi
   expect said "$text"
 }
-refused "audit" --perdura-audit -c untyped.c
+refused "need --perdura-types" --perdura-audit -c untyped.c
+"$driver" --perdura-types --perdura-audit --perdura-show -c untyped.c >shown
+expect shown "perdura_types-audit"
 refused "no option --perdura-other" --perdura-other -c untyped.c
 refused "need --perdura-types" --perdura-types-list -c untyped.c
 refused "both replace what free does" --perdura-types -static untyped.c

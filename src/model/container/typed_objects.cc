@@ -233,22 +233,6 @@ const perdura_type& shifted_cached(const perdura_type& type, u32 offset, bool& f
   return made;
 }
 
-// --- what was compiled so ------------------------------------------------------------------------
-
-struct Parts {
-  perdura_typed_part* first;
-  unsigned long of_ended;  ///< allocations by sites of parts that were unloaded
-};
-constinit Parts parts{nullptr, 0};
-std::mutex& parts_mutex() { return process_mutex(ProcessMutex::kRootTypes); }
-
-unsigned long made_by(const perdura_typed_part& part) {
-  unsigned long made = 0;
-  for (size_t i = 0; i < part.site_count; ++i)
-    made += std::atomic_ref(part.sites[i].made).load(std::memory_order_relaxed);
-  return made;
-}
-
 }  // namespace
 // Here, where what they use is named; in C they have no namespace.
 extern "C" {
@@ -352,42 +336,6 @@ void perdura_typed_free(void* object) {
 
 size_t perdura_typed_usable_size(const void* object) {
   return object != nullptr ? usable_bytes(object) : 0;
-}
-
-void perdura_typed_begin(perdura_typed_part* part) {
-  std::lock_guard lock(parts_mutex());
-  part->next = parts.first;
-  parts.first = part;
-}
-
-void perdura_typed_end(perdura_typed_part* part) {
-  std::lock_guard lock(parts_mutex());
-  for (perdura_typed_part** at = &parts.first; *at != nullptr; at = &(*at)->next) {
-    if (*at != part) continue;
-    *at = part->next;
-    parts.of_ended += made_by(*part);
-    return;
-  }
-}
-
-unsigned long perdura_untyped_allocations(void) {
-  std::lock_guard lock(parts_mutex());
-  unsigned long made = parts.of_ended;
-  for (const perdura_typed_part* part = parts.first; part != nullptr; part = part->next)
-    made += made_by(*part);
-  return made;
-}
-
-void perdura_for_each_untyped_site(void (*visit)(const perdura_untyped_site*, void*),
-                                   void* argument) {
-  const perdura_typed_part* part = nullptr;
-  {
-    std::lock_guard lock(parts_mutex());
-    part = parts.first;
-  }
-  for (; part != nullptr; part = part->next)
-    for (size_t i = 0; i < part->site_count; ++i)
-      if (part->sites[i].made != 0) visit(&part->sites[i], argument);
 }
 
 }  // extern "C"
