@@ -86,21 +86,6 @@ bool BlockMap::is_allocated(u64 offset) const {
 }
 
 // Also of a table that nobody has checked.
-Block BlockMap::slab_of(const std::byte* place) const {
-  Block block;
-  block.unit = units_.unit_of(place);
-  if (block.unit == ~u64{0}) return block;
-  block.entry = units_.entry(block.unit);
-  const u64 own = block.unit;
-  if (block.entry.kind == UnitKind::kSlabTail && block.entry.units <= block.unit)
-    block.entry = units_.entry(block.unit -= block.entry.units);
-  if (block.entry.kind != UnitKind::kSlab || block.entry.size_class >= kClasses) return block;
-  const u64 units = block.info().units;
-  if (own - block.unit < units && units <= units_.units_end() - block.unit)
-    block.slab = units_.slab_at(block.unit);
-  return block;
-}
-
 std::string BlockMap::describe(const void* address) const {
   const std::byte* const place = place_of(address);
   const Block slab = slab_of(place);

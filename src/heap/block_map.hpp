@@ -108,6 +108,22 @@ class BlockMap {
   const std::string name_;
 };
 
+inline Block BlockMap::slab_of(const std::byte* place) const {
+  Block block;
+  block.unit = units_.unit_of(place);
+  if (block.unit == ~u64{0}) return block;
+  block.entry = units_.entry(block.unit);
+  const u64 own = block.unit;
+  if (block.entry.kind == format::UnitKind::kSlabTail && block.entry.units <= block.unit)
+    block.entry = units_.entry(block.unit -= block.entry.units);
+  if (block.entry.kind != format::UnitKind::kSlab || block.entry.size_class >= kClasses)
+    return block;
+  const u64 units = block.info().units;
+  if (own - block.unit < units && units <= units_.units_end() - block.unit)
+    block.slab = units_.slab_at(block.unit);
+  return block;
+}
+
 template <class Visit>
 void BlockMap::for_each_block_at(u64 unit, const format::UnitEntry& entry, Visit&& visit) const {
   if (entry.kind == format::UnitKind::kLarge) {

@@ -139,8 +139,9 @@ class Heap : public commit::EpochGuest {
   /// Give back each typed block with this tag, while nobody else uses the heap: one without
   /// versions, since not all stores are reported.
   void deallocate_all(detail::Mutator& mutator, u16 tag);
-  /// The block that holds an address, allocated or not; with no units: none does.
-  Block block_at(const void* address) const;
+  /// The block that holds an address, allocated or not; with no units: none does. Of large ones
+  /// only those that begin at most `into_max` bytes before: the others take longer to find.
+  Block block_at(const void* address, u64 into_max = ~u64{0}) const;
   /// A typed block has this type from now on, if it is as large as an object of it.
   Status retype(detail::Mutator& mutator, const Block& block, const perdura_type& type,
                 bool flexible);

@@ -108,7 +108,7 @@ Result<void*> Heap::allocate_of_type(Mutator& mutator, const perdura_type& type,
   });
 }
 
-Block Heap::block_at(const void* address) const {
+Block Heap::block_at(const void* address, u64 into_max) const {
   const std::byte* const place = blocks_.place_of(address);
   Block block = blocks_.slab_of(place);
   if (block.unit == ~u64{0}) return {};
@@ -121,6 +121,7 @@ Block Heap::block_at(const void* address) const {
   }
   // The units of a large block but its first look free.
   const u64 own = block.unit;
+  if (static_cast<u64>(place - units_.address(own)) > into_max) return {};
   while (block.unit != 0 && units_.entry(block.unit).kind == UnitKind::kFree) --block.unit;
   block.entry = units_.entry(block.unit);
   const bool is_in_it =

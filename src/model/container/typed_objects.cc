@@ -292,7 +292,7 @@ void* perdura_typed_tag(void* place, size_t bytes, const perdura_type* type, uns
   VolatileHeap* const objects = VolatileHeap::existing();
   if (place == nullptr || objects == nullptr || !objects->contains(place)) return place;
   heap::Heap& heap = objects->heap();
-  const heap::Block block = heap.block_at(place);
+  const heap::Block block = heap.block_at(place, kHeaderMax);
   if (block.entry.units == 0) return place;
   const auto offset =
       static_cast<u64>(static_cast<std::byte*>(place) - heap.blocks().place_of(block));
