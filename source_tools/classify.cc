@@ -97,6 +97,9 @@ std::string sentence(const Reason& reason) {
     case Kind::kReturns:
       return "returns a value";
     case Kind::kGlobal:
+      if (name == kSeveral) return "touches one of several variables outside of the object";
+      if (name == kConstantName) return "changes a constant";
+      if (name.starts_with("the ")) return "touches " + name + ", which is outside of the object";
       return "touches the variable " + name + ", which is outside of the object";
     case Kind::kThreadLocal:
       return "touches the thread's variable " + name;
@@ -121,7 +124,7 @@ std::string sentence(const Reason& reason) {
     case Kind::kVirtual:
       return "calls " + name + ", which is virtual: it may be any class's";
     case Kind::kIndirect:
-      return name.empty() || name == "a function by a pointer"
+      return name.empty() || name == kSeveral || name == "a function by a pointer"
                  ? "calls a function by a pointer, which may be any"
                  : "calls a function by the pointer " + name + ", which may be any";
     case Kind::kThrows:

@@ -2,7 +2,7 @@
 
 #include <clang/AST/Attr.h>
 #include <clang/AST/DeclTemplate.h>
-#include <clang/AST/Expr.h>
+#include <clang/AST/ExprCXX.h>
 
 namespace perdura::source {
 
@@ -30,13 +30,23 @@ bool holds_pointers(QualType type, unsigned depth) {
   return false;
 }
 
+namespace {
+
+/// Neither volatile nor with members that are mutable.
+bool is_constant_type(QualType type, const ASTContext& context) {
+  const QualType element = context.getBaseElementType(type);
+  const CXXRecordDecl* const record = element->getAsCXXRecordDecl();
+  return element.isConstQualified() && !type.isVolatileQualified() &&
+         !element.isVolatileQualified() &&
+         (record == nullptr || (record->hasDefinition() && !record->hasMutableFields()));
+}
+
+}  // namespace
+
 bool is_constant(const VarDecl* variable, ASTContext& context) {
   const QualType type = variable->getType();
-  if (type->isReferenceType() || type.isVolatileQualified()) return false;
-  const QualType element = context.getBaseElementType(type);
-  if (!element.isConstQualified() && !variable->isConstexpr()) return false;
-  if (const CXXRecordDecl* const record = element->getAsCXXRecordDecl())
-    if (record->hasDefinition() && record->hasMutableFields()) return false;
+  if (type->isReferenceType()) return false;
+  if (!is_constant_type(variable->isConstexpr() ? type.withConst() : type, context)) return false;
   const VarDecl* initialized = nullptr;
   const Expr* const init = variable->getAnyInitializer(initialized);
   if (init == nullptr || init->isValueDependent()) return false;
@@ -53,6 +63,23 @@ bool is_constant_elsewhere(const VarDecl* variable) {
 }
 
 namespace {
+
+void add_content(Unit& unit, const APValue& value, const VarDecl* of, std::vector<Target>& content);
+
+/// What lives as long as a constant and is one too, the numbers of an initializer list, is taken as
+/// a part of it. False: it is none.
+bool add_temporary(Unit& unit, const Expr* expression, const VarDecl* of,
+                   std::vector<Target>& content) {
+  const auto* const temporary = dyn_cast_or_null<MaterializeTemporaryExpr>(expression);
+  if (temporary == nullptr || temporary->getStorageDuration() != SD_Static ||
+      !is_constant_type(temporary->getType(), unit.context()))
+    return false;
+  const APValue* const value = temporary->getOrCreateValue(false);
+  if (value == nullptr || !value->hasValue()) return false;
+  content.push_back({Target::kConstant, constant_of(unit, of)});
+  add_content(unit, *value, of, content);
+  return true;
+}
 
 void add_content(Unit& unit, const APValue& value, const VarDecl* of,
                  std::vector<Target>& content) {
@@ -83,6 +110,7 @@ void add_content(Unit& unit, const APValue& value, const VarDecl* of,
         content.push_back({Target::kConstant, literal_of(unit)});
         return;
       }
+      if (add_temporary(unit, expression, of, content)) return;
       content.push_back(
           {Target::kOutside, unit.program.outside({Kind::kUnknownPointer, of->getNameAsString(),
                                                    unit.place(of->getLocation())})});

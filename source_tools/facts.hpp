@@ -48,6 +48,10 @@ enum class Kind : std::uint8_t {
 };
 inline constexpr int kKinds = static_cast<int>(Kind::kUnsupported) + 1;
 
+/// Names of what has none in the source: its sentences do not call it a variable.
+inline constexpr const char* kSeveral = "one of several";
+inline constexpr const char* kConstantName = "a constant";
+
 /// Memory outside of the object and of the locals of the call, or what leads there.
 struct Outside {
   Kind kind;
@@ -157,12 +161,20 @@ struct Local {
   bool is_object = false;  ///< of a class that derives from POBase
 };
 
+/// What a parameter's type says of where it leads.
+enum class Leads : std::uint8_t {
+  kAnywhere,
+  kToObject,     ///< by a pointer, so that no function is there
+  kByReference,  ///< the same; what is there is handed on, a function's address among it
+};
+
 struct Function {
   std::string key;   ///< the same in all translation units
   std::string name;  ///< as people write it
   Place place;
   bool has_this = false;
   bool is_of_closure = false;  ///< the operator of a lambda
+  std::vector<Leads> leads{};  ///< by parameter
   Id parameters = 0;           ///< with `this`
   Id values = 0;               ///< how many there are; the first ones are the parameters'
   std::vector<Local> locals;

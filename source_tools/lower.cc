@@ -31,16 +31,31 @@ bool is_poroot(const ValueDecl* member) {
   return record != nullptr && field->getName() == "poroot" && is_pobase(record);
 }
 
-/// Has members that share memory, a pointer and something else.
+bool is_empty(QualType type) {
+  const CXXRecordDecl* const record = type->getAsCXXRecordDecl();
+  return record != nullptr && record->hasDefinition() && record->isEmpty();
+}
+
+/// Has members that share memory, a pointer and something else. What is empty shares nothing: that
+/// is what std::optional has in place of a value.
 bool is_mixed_union(const RecordDecl* record) {
   if (!record->isUnion()) return false;
   unsigned members = 0;
   bool pointers = false;
   for (const FieldDecl* field : record->fields()) {
+    if (is_empty(field->getType())) continue;
     ++members;
     pointers |= holds_pointers(field->getType());
   }
   return members > 1 && pointers;
+}
+
+/// A `void*` may have the address of a function.
+Leads leads_of(QualType type) {
+  if (!type->isReferenceType() && !type->isPointerType()) return Leads::kAnywhere;
+  const QualType pointee = type->getPointeeType();
+  if (pointee->isVoidType() || pointee->isFunctionType()) return Leads::kAnywhere;
+  return type->isReferenceType() ? Leads::kByReference : Leads::kToObject;
 }
 
 bool is_variable_outside(const VarDecl* variable) { return !variable->hasLocalStorage(); }
@@ -93,6 +108,9 @@ class Lowering {
     if (method != nullptr && method->isExplicitObjectMemberFunction())
       reason(Kind::kUnsupported, decl_->getLocation(), "an explicit object parameter");
     function_.parameters = decl_->getNumParams() + (has_this_ ? 1 : 0);
+    if (has_this_) function_.leads.push_back(Leads::kByReference);
+    for (const ParmVarDecl* each : decl_->parameters())
+      function_.leads.push_back(leads_of(each->getType()));
     for (Id i = 0; i < function_.parameters; ++i)
       add({.what = Fact::kAddress, .to = new_value(), .target = {Target::kParameter, i}});
     for (unsigned i = 0; i < decl_->getNumParams(); ++i) {
@@ -192,6 +210,8 @@ class Lowering {
   // --- constants, and other variables with static storage
 
   Id address_of_static(const VarDecl* variable, SourceLocation at) {
+    if (is_made_where_named(variable))
+      reason(Kind::kThreadLocal, at, variable->getQualifiedNameAsString());
     if (variable->getType()->isReferenceType()) {
       const Expr* const init = variable->getAnyInitializer();
       const bool is_bound_to_temporary =
@@ -205,7 +225,17 @@ class Lowering {
     }
     if (is_constant(variable, context_) || is_constant_elsewhere(variable))
       return value_to({Target::kConstant, constant_of(unit_, variable)});
+    // Of an empty class there is nothing to read or to change: std::placeholders::_1.
+    if (is_empty(variable->getType())) return address_of_literal();
     return outside_variable(variable);
+  }
+  /// Whoever names a thread's variable first runs what initializes it.
+  static bool is_made_where_named(const VarDecl* variable) {
+    if (variable->getTLSKind() != VarDecl::TLS_Dynamic) return false;
+    const VarDecl* initialized = nullptr;
+    const Expr* const init = variable->getAnyInitializer(initialized);
+    if (init == nullptr) return !variable->hasDefinition();
+    return init->isValueDependent() || !initialized->hasConstantInitialization();
   }
   Id outside_variable(const VarDecl* variable) {
     const bool of_thread = variable->getTLSKind() != VarDecl::TLS_None;
@@ -824,6 +854,8 @@ class Lowering {
       case CK_ReinterpretMemberPointer: {
         const Id value = value_of(sub);
         const QualType to = cast->getType()->getPointeeType();
+        if (cast->getType()->isFunctionPointerType() && !sub->getType()->isFunctionPointerType())
+          return outside(Kind::kIndirect, "a function by a pointer", at);
         if (value != kNone && !to.isNull() && !to->isVoidType() && !to->isFunctionType()) {
           reinterpret(value, name_of_element(to));
           // The bytes of a pointer are other ones in each run.
@@ -1085,11 +1117,16 @@ class Lowering {
     return call_function(target, arguments, answers, at);
   }
 
-  /// Of the C library, as its headers declare it.
+  /// Of the C library or of the C++ library's own, as their headers declare it.
   bool is_library_function(const FunctionDecl* function) const {
-    return (function->isExternC() ||
+    return (function->isExternC() || is_hash_of_library(function) ||
             function->getDeclContext()->getRedeclContext()->isTranslationUnit()) &&
            unit_.is_in_system_header(function->getCanonicalDecl()->getLocation());
+  }
+
+  static bool is_hash_of_library(const FunctionDecl* function) {
+    return is_std(function) && function->getIdentifier() != nullptr &&
+           function->getName().ends_with("ash_bytes");
   }
 
   void add_arguments(const CallExpr* call, unsigned first, const FunctionProtoType* type,
@@ -1164,6 +1201,13 @@ class Lowering {
       std::vector<Id> arguments;
       add_arguments(call, 0, function->getType()->getAs<FunctionProtoType>(), arguments);
       result = unresolved(Kind::kMemory, name.str(), arguments, call->getType(), at);
+      return true;
+    }
+    if (const std::string_view variable = variable_behind({name.data(), name.size()});
+        !variable.empty()) {
+      std::vector<Id> arguments;
+      add_arguments(call, 0, function->getType()->getAs<FunctionProtoType>(), arguments);
+      result = unresolved(Kind::kGlobal, std::string(variable), arguments, call->getType(), at);
       return true;
     }
     static constexpr Model kNumbersAlone{"", -1};

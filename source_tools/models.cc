@@ -36,6 +36,7 @@ const std::map<std::string_view, Model>& models() {
       {"nanf", {"r", -1}},           {"nans", {"r", -1}},
       {"va_start", {"w", -1}},       {"va_end", {"w", -1}},
       {"va_copy", {"cs", -1}},       {"launder", {".", 0}},
+      {"_Hash_bytes", {"r..", -1}},  {"_Fnv_hash_bytes", {"r..", -1}},
       {"assume_aligned", {"..", 0}}, {"prefetch", {".", -1}},
   };
   return kModels;
@@ -44,23 +45,26 @@ const std::map<std::string_view, Model>& models() {
 /// Of numbers alone. For those of <cmath> also with f and l behind the name.
 const std::set<std::string_view>& math() {
   static const std::set<std::string_view> kNames = {
-      "acos",  "acosh",    "asin",      "asinh", "atan",   "atan2",     "atanh",     "cbrt",
-      "ceil",  "copysign", "cos",       "cosh",  "erf",    "erfc",      "exp",       "exp2",
-      "exp10", "expm1",    "fabs",      "fdim",  "floor",  "fma",       "fmax",      "fmin",
-      "fmod",  "hypot",    "ilogb",     "ldexp", "llrint", "llround",   "log",       "log10",
-      "log1p", "log2",     "logb",      "lrint", "lround", "nearbyint", "nextafter", "nexttoward",
-      "pow",   "powi",     "remainder", "rint",  "round",  "roundeven", "scalbln",   "scalbn",
-      "sin",   "sinh",     "sqrt",      "tan",   "tanh",   "tgamma",    "trunc",     "huge_val",
-      "inf",   "nans"};
+      "acos",  "acosh",    "asin",      "asinh",  "atan",   "atan2",     "atanh",     "cbrt",
+      "ceil",  "copysign", "cos",       "cosh",   "erf",    "erfc",      "exp",       "exp2",
+      "exp10", "expm1",    "fabs",      "fdim",   "floor",  "fma",       "fmax",      "fmin",
+      "fmod",  "hypot",    "ilogb",     "ldexp",  "llrint", "llround",   "log",       "log10",
+      "log1p", "log2",     "logb",      "lrint",  "lround", "nearbyint", "nextafter", "nexttoward",
+      "pow",   "powi",     "remainder", "rint",   "round",  "roundeven", "scalbln",   "scalbn",
+      "sin",   "sinh",     "sqrt",      "tan",    "tanh",   "tgamma",    "trunc",     "huge_val",
+      "inf",   "nans",     "cabs",      "carg",   "cexp",   "clog",      "cpow",      "csqrt",
+      "csin",  "ccos",     "ctan",      "csinh",  "ccosh",  "ctanh",     "casin",     "cacos",
+      "catan", "casinh",   "cacosh",    "catanh", "conj",   "cproj",     "creal",     "cimag"};
   return kNames;
 }
 const std::set<std::string_view>& numbers() {
   static const std::set<std::string_view> kNames = {
-      "abs",       "labs",       "llabs",      "imaxabs",      "div",           "ldiv",
-      "lldiv",     "ffs",        "ffsl",       "ffsll",        "isnan",         "isinf",
-      "finite",    "signbit",    "htons",      "htonl",        "ntohs",         "ntohl",
-      "__signbit", "__signbitf", "__signbitl", "__fpclassify", "__fpclassifyf", "__fpclassifyl",
-      "__isnan",   "__isnanf",   "__isinf",    "__isinff",     "__finite",      "__finitef"};
+      "abs",        "labs",         "llabs",         "imaxabs",       "div",       "ldiv",
+      "lldiv",      "ffs",          "ffsl",          "ffsll",         "isnan",     "isinf",
+      "isdigit",    "isxdigit",     "isascii",       "toascii",       "finite",    "signbit",
+      "htons",      "htonl",        "ntohs",         "ntohl",         "__signbit", "__signbitf",
+      "__signbitl", "__fpclassify", "__fpclassifyf", "__fpclassifyl", "__isnan",   "__isnanf",
+      "__isinf",    "__isinff",     "__finite",      "__finitef"};
   return kNames;
 }
 const std::set<std::string_view>& builtins() {
@@ -140,6 +144,70 @@ bool is_allocator(std::string_view name) {
       "strdup",        "strndup",  "cfree",          "free_sized",   "free_aligned_sized",
       "mmap",          "munmap",   "sbrk",           "operator_new", "operator_delete"};
   return kNames.contains(name);
+}
+
+std::string_view variable_behind(std::string_view name) {
+  // Which bytes are letters or white space, and what a decimal point is, setlocale() changes: a
+  // call that runs again after a restart may find other ones. atoi() and strtol() skip white space
+  // and may take other numbers than those of C (C17 7.22.1.4). isdigit() and isxdigit() are not
+  // here: of them C says which characters they are (7.4.1.5, 7.4.1.12).
+  static constexpr std::string_view kLocale = "the locale";
+  static const std::set<std::string_view> kReadersOfLocale = {"isalnum",
+                                                              "isalpha",
+                                                              "isblank",
+                                                              "iscntrl",
+                                                              "isgraph",
+                                                              "islower",
+                                                              "isprint",
+                                                              "ispunct",
+                                                              "isspace",
+                                                              "isupper",
+                                                              "tolower",
+                                                              "toupper",
+                                                              "iswalnum",
+                                                              "iswalpha",
+                                                              "iswblank",
+                                                              "iswcntrl",
+                                                              "iswgraph",
+                                                              "iswlower",
+                                                              "iswprint",
+                                                              "iswpunct",
+                                                              "iswspace",
+                                                              "iswupper",
+                                                              "towlower",
+                                                              "towupper",
+                                                              "atoi",
+                                                              "atol",
+                                                              "atoll",
+                                                              "atof",
+                                                              "strtol",
+                                                              "strtoll",
+                                                              "strtoul",
+                                                              "strtoull",
+                                                              "strtof",
+                                                              "strtod",
+                                                              "strtold",
+                                                              "strtoimax",
+                                                              "mblen",
+                                                              "mbtowc",
+                                                              "wctomb",
+                                                              "mbstowcs",
+                                                              "wcstombs",
+                                                              "strtoumax",
+                                                              "strcoll",
+                                                              "strxfrm",
+                                                              "setlocale",
+                                                              "strcasecmp",
+                                                              "strncasecmp",
+                                                              "localeconv",
+                                                              "__ctype_b_loc",
+                                                              "__ctype_tolower_loc",
+                                                              "__ctype_toupper_loc"};
+  if (kReadersOfLocale.contains(name)) return kLocale;
+  // The sign of what it answers is left there (POSIX).
+  static const std::set<std::string_view> kWritersOfSign = {"lgamma", "lgammaf", "lgammal",
+                                                            "gamma"};
+  return kWritersOfSign.contains(name) ? "signgam" : "";
 }
 
 bool ends_program(std::string_view name) {

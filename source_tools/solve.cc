@@ -293,18 +293,32 @@ struct Solver::Parts {
     std::function<void(Pending pending)> pending;
     int pointers = 0;  ///< that were looked at
   };
+  static Leads leads_of(const Function& function, Id parameter) {
+    return parameter < function.leads.size() ? function.leads[parameter] : Leads::kAnywhere;
+  }
+  /// Never the address of a function.
+  static bool is_data(const Function& function, Target target) {
+    if (target.kind == Target::kParameter)
+      return leads_of(function, target.index) != Leads::kAnywhere;
+    return target.kind == Target::kLocal || target.kind == Target::kConstant;
+  }
   void visit_pointer(Body& body, const Targets& pointer, const std::vector<Targets>& arguments,
                      const Pending* through, const Body* origin, Id call, Visitor& visitor) {
     if (++visitor.pointers > kPointersMax)
       return visitor.missing(Kind::kIndirect, "a function by a pointer", through);
     if (pointer.empty()) visitor.missing(Kind::kIndirect, "a function by a pointer", through);
+    const bool is_function = std::ranges::any_of(
+        pointer, [&](std::uint32_t code) { return !is_data(*body.function, Target::of(code)); });
     Targets symbolic;
     for (const std::uint32_t code : pointer) {
       const Target target = Target::of(code);
+      // It is none that is called: data that is kept beside the pointer.
+      if (is_function && is_data(*body.function, target)) continue;
       if (target.kind == Target::kFunction) {
         visit_function(body, program.function_keys[target.index], arguments, through, visitor);
       } else if (target.kind == Target::kParameter ||
-                 (target.code() == Target::behind(0, 1).code() && body.function->has_this)) {
+                 (target.kind == Target::kReach && target.depth() == 1 &&
+                  leads_of(*body.function, target.parameter()) == Leads::kByReference)) {
         symbolic.add(target);  // handed over, or in the closure
       } else if (target.kind == Target::kOutside) {
         const Outside& outside = program.outsides[target.index];
@@ -313,8 +327,7 @@ struct Solver::Parts {
       } else if (target.kind == Target::kReach || target.kind == Target::kCaptured ||
                  target.kind == Target::kPoroot) {
         visitor.missing(Kind::kIndirect, "a function by a pointer", through);
-      } else if (target.kind != Target::kTold && pointer.size() == 1) {
-        // Of several it is none that is called: data that is kept beside the pointer.
+      } else if (target.kind != Target::kTold) {
         visitor.missing(Kind::kIndirect, "a function by a pointer", through);
       }
     }
@@ -436,7 +449,7 @@ struct Solver::Parts {
         const Kind kind = target.kind == Target::kOutside    ? at->first.second
                           : target.kind == Target::kFunction ? Kind::kIndirect
                                                              : Kind::kUnknownPointer;
-        fewer.add({Target::kOutside, program.outside({kind, "one of several", {}})});
+        fewer.add({Target::kOutside, program.outside({kind, kSeveral, {}})});
       }
     }
     targets = std::move(fewer);
@@ -635,7 +648,7 @@ struct Solver::Parts {
 
   /// What is asked of a body: its own reasons, and those that what is at a target makes.
   struct Question {
-    enum About { kOwn, kThrows, kTarget, kStores } about;
+    enum About { kOwn, kThrows, kTarget, kWrites, kStores } about;
     std::string key;
     std::uint32_t target = 0;
     Kind kind = Kind::kUnsupported;  ///< that accesses to the target are
@@ -718,15 +731,18 @@ struct Solver::Parts {
           if (target.kind == Target::kOutside) {
             const Outside& outside = program.outsides[target.index];
             tell(search, index, outside.kind, outside.name, fact.place);
-          } else if (writes && target.kind == Target::kConstant) {
-            tell(search, index, Kind::kGlobal, "a constant", fact.place);
-          } else if (target.kind == Target::kFunction) {
+          } else if (target.kind == Target::kFunction && has_no_data(places)) {
             tell(search, index, Kind::kUnknownPointer, "", fact.place);
+          } else if (writes && has_no_variable(places)) {
+            tell(search, index, Kind::kGlobal, kConstantName, fact.place);
           }
         }
         break;
       case Question::kThrows:
         break;
+      case Question::kWrites:
+        if (reads) break;
+        [[fallthrough]];
       case Question::kTarget:
         if (places.contains(Target::of(question.target)))
           tell(search, index, question.kind, question.name, fact.place);
@@ -737,6 +753,18 @@ struct Solver::Parts {
           tell(search, index, Kind::kKeepsAddress, "", fact.place);
         break;
     }
+  }
+  /// No program reads a function or changes a constant: where others are among the targets, these
+  /// are what is kept beside the pointer.
+  static bool has_no_data(const Targets& places) {
+    return std::ranges::all_of(
+        places, [](std::uint32_t code) { return Target::of(code).kind == Target::kFunction; });
+  }
+  static bool has_no_variable(const Targets& places) {
+    return std::ranges::all_of(places, [](std::uint32_t code) {
+      const Target::Class kind = Target::of(code).kind;
+      return kind == Target::kFunction || kind == Target::kConstant;
+    });
   }
   /// Besides what was an address in the object already.
   bool has_address(const Targets& values, bool bytes) const {
@@ -772,19 +800,19 @@ struct Solver::Parts {
           ask(search, {.about = Question::kOwn, .key = key}, index, place, callee);
           for (const Targets* accessed : {&summary.read, &summary.written}) {
             for (const std::uint32_t code : *accessed) {
-              if (caller.sees(Target::of(code)).empty())
+              const Targets& places = caller.sees(Target::of(code));
+              if (has_no_data(places))
                 ask(search, {Question::kTarget, key, code, Kind::kUnknownPointer, ""}, index, place,
                     callee);
-              for (const std::uint32_t seen : caller.sees(Target::of(code))) {
+              else if (accessed == &summary.written && has_no_variable(places))
+                ask(search, {Question::kWrites, key, code, Kind::kGlobal, kConstantName}, index,
+                    place, callee);
+              for (const std::uint32_t seen : places) {
                 const Target target = Target::of(seen);
-                if (target.kind == Target::kOutside) {
-                  const Outside& outside = program.outsides[target.index];
-                  ask(search, {Question::kTarget, key, code, outside.kind, outside.name}, index,
-                      place, callee);
-                } else if (target.kind == Target::kConstant && accessed == &summary.written) {
-                  ask(search, {Question::kTarget, key, code, Kind::kGlobal, "a constant"}, index,
-                      place, callee);
-                }
+                if (target.kind != Target::kOutside) continue;
+                const Outside& outside = program.outsides[target.index];
+                ask(search, {Question::kTarget, key, code, outside.kind, outside.name}, index,
+                    place, callee);
               }
             }
           }
@@ -793,8 +821,10 @@ struct Solver::Parts {
           if (!guarded) ask(search, {.about = Question::kThrows, .key = key}, index, place, callee);
           break;
         case Question::kTarget:
+        case Question::kWrites:
         case Question::kStores:
           for (const Targets* accessed : {&summary.read, &summary.written}) {
+            if (question.about == Question::kWrites && accessed == &summary.read) continue;
             for (const std::uint32_t code : *accessed) {
               if (!caller.sees(Target::of(code)).contains(Target::of(question.target))) continue;
               Question next = question;
