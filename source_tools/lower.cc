@@ -11,6 +11,8 @@
 
 #include <llvm/ADT/ScopeExit.h>
 
+#include <algorithm>
+
 #include "constants.hpp"
 #include "models.hpp"
 
@@ -31,9 +33,24 @@ bool is_poroot(const ValueDecl* member) {
   return record != nullptr && field->getName() == "poroot" && is_pobase(record);
 }
 
+/// A class without any bytes that mean something, as std::monostate is, or made of such ones.
 bool is_empty(QualType type) {
   const CXXRecordDecl* const record = type->getAsCXXRecordDecl();
-  return record != nullptr && record->hasDefinition() && record->isEmpty();
+  if (record == nullptr || !record->hasDefinition()) return false;
+  if (record->isDynamicClass()) return false;
+  return std::ranges::all_of(record->bases(),
+                             [](const CXXBaseSpecifier& base) { return is_empty(base.getType()); }) &&
+         std::ranges::all_of(record->fields(),
+                             [](const FieldDecl* field) { return is_empty(field->getType()); });
+}
+
+/// The pointer that a `void*` is made of.
+const Expr* without_casts(const Expr* pointer) {
+  while (const auto* const cast = dyn_cast<CastExpr>(pointer->IgnoreParens())) {
+    if (cast->getCastKind() != CK_NoOp && cast->getCastKind() != CK_BitCast) break;
+    pointer = cast->getSubExpr();
+  }
+  return pointer;
 }
 
 /// Has members that share memory, a pointer and something else. What is empty shares nothing: that
@@ -983,8 +1000,12 @@ class Lowering {
     const FunctionDecl* const give = expression->getOperatorNew();
     Id address = kNone;
     if (give->isReservedGlobalPlacementOperator()) {
-      address = value_of(expression->getPlacementArg(0));
-      reinterpret(address, name_of_element(expression->getAllocatedType()));
+      const Expr* const place = expression->getPlacementArg(0);
+      address = value_of(place);
+      // Where a T is by its pointer, another T is no other type: as std::construct_at makes one.
+      const QualType there = without_casts(place)->getType()->getPointeeType();
+      if (there.isNull() || !same_type(there, expression->getAllocatedType()))
+        reinterpret(address, name_of_element(expression->getAllocatedType()));
     } else {
       std::vector<Id> arguments{kNone};
       if (expression->passAlignment()) arguments.push_back(kNone);
@@ -1265,7 +1286,12 @@ class Lowering {
           reason(Kind::kAddressAsNumber, at, "");
         // Of bytes nobody says what they are; those of the object hold no pointers to follow.
         if (copied_type.empty()) function_.facts.back().name = "bytes";
-        reinterpret(values[i], copied_type, copied_type.empty() ? source : kNone);
+        // The library's algorithms copy so many T to so many T, and no bytes beyond.
+        const bool is_algorithm =
+            unit_.is_in_system_header(at) && !copied_type.empty() &&
+            copied_type == pointee_of(call->getArg(static_cast<unsigned>(i)));
+        if (!is_algorithm)
+          reinterpret(values[i], copied_type, copied_type.empty() ? source : kNone);
       }
     }
     if (model.answers >= 0 && static_cast<std::size_t>(model.answers) < values.size())
