@@ -1,5 +1,4 @@
-// The effects of each function of a program, in terms of its parameters, and the reasons why a
-// method is not deferrable.
+// The reasons why a method is not deferrable.
 #pragma once
 
 #include <cstdint>
@@ -11,23 +10,6 @@
 #include "facts.hpp"
 
 namespace perdura::source {
-
-/// Codes of targets, in order.
-class Targets {
- public:
-  bool add(Target target);
-  /// Whether it has any that it had not.
-  bool add(const Targets& others);
-  bool empty() const { return codes_.empty(); }
-  std::size_t size() const { return codes_.size(); }
-  bool contains(Target target) const;
-  auto begin() const { return codes_.begin(); }
-  auto end() const { return codes_.end(); }
-  auto operator<=>(const Targets&) const = default;
-
- private:
-  std::vector<std::uint32_t> codes_;
-};
 
 /// A line that makes a method instant.
 struct Reason {
