@@ -17,8 +17,8 @@
 
 namespace perdura::source {
 
-/// Of one function. What is asked of the tree is in lower_places.cc, lower_values.cc, lower_calls.cc,
-/// lower_initialize.cc and, for statements, in lower.cc.
+/// Of one function. What is asked of the tree is in lower_places.cc, lower_values.cc,
+/// lower_calls.cc, lower_initialize.cc and, for statements, in lower.cc.
 class Lowering {
  public:
   Lowering(Unit& unit, const clang::FunctionDecl* decl) : unit_(unit), context_(unit.context()) {
