@@ -25,7 +25,13 @@ struct Refusal {
   auto operator<=>(const Refusal&) const = default;
 };
 
-/// A call of a method of the class on its own object, within the class.
+/// What is said of a call of another object, behind the method's name.
+inline constexpr const char* kNoOtherObject =
+    " of another object, and no object is called by a persistent function: hand over what it says "
+    "as an argument";
+
+/// A call of a method of the class or of one that it derives from on its own object, within the
+/// class.
 struct InnerCall {
   std::string callee;  ///< the key of a method
   unsigned begin;      ///< of what says who is called: this->f
@@ -40,6 +46,8 @@ struct InnerCall {
     std::size_t parameter;
   };
   std::vector<Cast> casts;  ///< arguments that braces would not convert
+  std::string comments;     ///< from `begin` to `end`
+  bool asks_noexcept;       ///< of a method that is, in the operand of noexcept
   Spot at;
 };
 
@@ -59,7 +67,9 @@ struct Body {
   };
   std::vector<Use> uses;
   std::set<std::string> words;
-  std::vector<Refusal> refusals;  ///< where it becomes one
+  std::set<std::string> locals;              ///< names that are declared in there
+  std::vector<Refusal> refusals;             ///< where it becomes one
+  std::vector<Refusal> refusals_if_renamed;  ///< where that has another name than the method
 };
 
 struct Argument {
@@ -78,6 +88,8 @@ struct OuterDefinition {
   unsigned open, close;  ///< within the parentheses
   unsigned tail_end;     ///< where the body begins
   std::vector<Argument> arguments;
+  std::string comments;       ///< between the parentheses
+  std::vector<Edit> dropped;  ///< const and the like, behind them
 };
 
 struct ModelMethod {
@@ -97,11 +109,17 @@ struct ModelMethod {
   std::string before;      ///< "virtual "
   std::string result;      ///< the type
   std::string noexcept_text;
-  std::string after;     ///< " override"
-  std::string comments;  ///< in the declaration, that would be lost
+  std::string after;          ///< " override"
+  std::string comments;       ///< in the declaration, that would be lost
+  std::vector<Edit> dropped;  ///< const and the like, which no static function has
   std::vector<Argument> arguments;
   std::vector<Refusal> refusals;         ///< where it is called later
   std::vector<Refusal> static_refusals;  ///< where it becomes a static function
+  struct Overridden {
+    std::string key;
+    std::string name;
+  };
+  std::vector<Overridden> overrides;
   std::optional<OuterDefinition> outer;
   std::optional<Body> body;
 };
@@ -114,19 +132,31 @@ struct ModelClass {
   std::optional<unsigned> section;  ///< behind the colon of a private section that is the last
   bool functions_only = true;       ///< in that section
   std::set<std::string> names;      ///< of members that stay, and of types
+  std::set<std::string> words;      ///< all that stands in the braces
   std::map<std::string, ModelMethod> methods;  ///< by key, which has their place
   std::map<unsigned, Body> others;             ///< constructors and destructors, by offset
   std::vector<Refusal> refusals;
+  std::vector<std::string> bases;  ///< places of classes that it derives from
 };
 
-/// A call from elsewhere.
+/// A use from elsewhere: a call, or a using-declaration.
 struct Caller {
   std::string callee;
   Spot at;
   unsigned begin = 0, end = 0;  ///< of the name
   std::string refused;
   bool in_class = false;  ///< it is changed with the class in any case
+  std::string within;     ///< the key of the method of a class of objects that it is in
+  std::string signature;  ///< of that method
   auto operator<=>(const Caller&) const = default;
+};
+
+/// The name of a member of an unknown class that is asked for where no instance of a template shows
+/// which class that is: in a concept, a constraint, the arguments of a partial specialization.
+struct Mention {
+  std::string name;
+  Spot at;
+  auto operator<=>(const Mention&) const = default;
 };
 
 struct ThreadStart {
@@ -140,7 +170,11 @@ struct ThreadStart {
 struct Model {
   std::map<std::string, ModelClass> classes;  ///< by place
   std::set<Caller> callers;
+  std::set<Mention> mentions;
   std::set<ThreadStart> threads;
+  /// Of what is declared in namespaces and of macros, as far as names that are made for methods
+  /// could be the same: these would hide them.
+  std::set<std::string> names;
 
   void join(Model&& unit);
 };

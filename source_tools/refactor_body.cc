@@ -9,11 +9,10 @@
 #include "refactor_places.hpp"
 
 namespace perdura::source {
-namespace {
 
 using namespace clang;
 
-const Expr* without_parentheses(const Expr* expression) {
+const Expr* object_of(const Expr* expression) {
   while (true) {
     expression = expression->IgnoreParenImpCasts();
     const auto* const unary = dyn_cast<UnaryOperator>(expression);
@@ -21,6 +20,8 @@ const Expr* without_parentheses(const Expr* expression) {
     expression = unary->getSubExpr();
   }
 }
+
+namespace {
 
 class Visitor : public RecursiveASTVisitor<Visitor> {
  public:
@@ -36,6 +37,14 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     const bool result = RecursiveASTVisitor::TraverseStmt(statement);
     above_.pop_back();
     return result;
+  }
+  bool TraverseNestedNameSpecifierLoc(NestedNameSpecifierLoc name) {
+    if (name) see(name.getLocalBeginLoc());
+    return RecursiveASTVisitor::TraverseNestedNameSpecifierLoc(name);
+  }
+  bool VisitTypeLoc(TypeLoc type) {
+    see(type.getBeginLoc());
+    return true;
   }
 
   bool VisitLambdaExpr(LambdaExpr* lambda) {
@@ -63,15 +72,11 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   bool VisitMemberExpr(MemberExpr* member) {
     see(member->getMemberLoc());
     const ValueDecl* const decl = member->getMemberDecl();
-    const Expr* const base = without_parentheses(member->getBase());
+    const Expr* const base = object_of(member->getBase());
     const auto* const method = dyn_cast<CXXMethodDecl>(decl);
     if (!isa<CXXThisExpr>(base)) {
       if (method != nullptr && !method->isStatic() && is_of_objects(method->getParent()))
-        refuse(
-            member->getMemberLoc(),
-            "calls " + method->getNameAsString() +
-                " of another object, and no object is called by a persistent function: hand over "
-                "what it says as an argument");
+        refuse(member->getMemberLoc(), "calls " + method->getNameAsString() + kNoOtherObject);
       if (is_field_of_pobase(decl))
         refuse(member->getMemberLoc(),
                "uses the memory of another object: hand over what is there as an argument");
@@ -102,8 +107,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     return true;
   }
   bool VisitCXXDependentScopeMemberExpr(CXXDependentScopeMemberExpr* member) {
-    if (!member->isImplicitAccess() && !isa<CXXThisExpr>(without_parentheses(member->getBase())))
-      return true;
+    if (!member->isImplicitAccess() && !isa<CXXThisExpr>(object_of(member->getBase()))) return true;
     refuse(member->getMemberLoc(), "what " + member->getMember().getAsString() +
                                        " is depends on the arguments of the template: let the "
                                        "class derive from POBase alone");
@@ -128,12 +132,59 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     return true;
   }
 
-  bool VisitFieldDecl(FieldDecl* field) {
-    see(field->getLocation());
+  bool VisitOverloadExpr(OverloadExpr* use) {
+    see(use->getNameLoc());
+    return true;
+  }
+  bool VisitOffsetOfExpr(OffsetOfExpr* offset) {
+    for (unsigned i = 0; i < offset->getNumComponents(); ++i)
+      see(offset->getComponent(i).getEndLoc());
+    return true;
+  }
+  bool VisitLabelStmt(LabelStmt* label) {
+    see(label->getIdentLoc());
+    return true;
+  }
+  bool VisitGotoStmt(GotoStmt* jump) {
+    see(jump->getLabelLoc());
+    return true;
+  }
+  bool VisitAddrLabelExpr(AddrLabelExpr* address) {
+    see(address->getLabelLoc());
+    return true;
+  }
+
+  bool VisitPredefinedExpr(PredefinedExpr* name) {
+    // assert() says where it is, and that may change.
+    const SourceManager& sources = places_.context().getSourceManager();
+    if (sources.isInSystemMacro(name->getLocation())) return true;
+    const bool is_plain = name->getIdentKind() == PredefinedIdentKind::Func ||
+                          name->getIdentKind() == PredefinedIdentKind::Function;
+    (is_plain ? body_.refusals_if_renamed : body_.refusals)
+        .push_back({places_.spot(name->getLocation()),
+                    PredefinedExpr::getIdentKindName(name->getIdentKind()).str() +
+                        " is another text in a function with a context: write the text"});
+    return true;
+  }
+  bool VisitCXXDefaultArgExpr(CXXDefaultArgExpr* argument) {
+    const auto* const place =
+        dyn_cast<SourceLocExpr>(argument->getExpr()->IgnoreUnlessSpelledInSource());
+    if (place == nullptr) return true;
+    if (place->getIdentKind() == SourceLocIdentKind::Function ||
+        place->getIdentKind() == SourceLocIdentKind::FuncSig ||
+        place->getIdentKind() == SourceLocIdentKind::SourceLocStruct)
+      refuse(argument->getUsedLocation(),
+             "asks for the place of a call, which has another name in a function with a context: "
+             "write the text");
+    return true;
+  }
+
+  bool VisitNamedDecl(NamedDecl* named) {
+    see(named->getLocation());
+    body_.locals.insert(named->getNameAsString());
     return true;
   }
   bool VisitVarDecl(VarDecl* variable) {
-    see(variable->getLocation());
     if (variable->getIdentifier() != nullptr && variable->getName() == "poroot")
       refuse(variable->getLocation(), "a variable is called poroot: give it another name");
     return true;
@@ -150,7 +201,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     const StringRef text = places_.text(function_->getLocation());
     std::string before;
     for (const Token& each : tokens) {
-      const bool is_other = before == "." || before == "->" || before == "::" || before == "goto";
+      const bool is_other = before == "." || before == "->" || before == "::";
       before = each.text;
       if (each.is_comment || is_other || !names.contains(each.text) || seen_.contains(each.begin))
         continue;
@@ -189,30 +240,47 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   void replace(SourceRange of, const std::string& text) {
     if (const auto at = range(of)) body_.edits.push_back({at->first, at->second, text});
   }
-  /// Up to the token at `end`.
+  /// Up to the token at `end`, but for comments.
   void erase(SourceLocation begin, SourceLocation end) {
     if (begin == end) return;
     const auto first = range(begin);
     const auto last = range(end);
-    if (first && last) body_.edits.push_back({first->first, last->first, ""});
+    if (first && last)
+      body_.edits.push_back(
+          {first->first, last->first, places_.comments(begin, first->first, last->first)});
+  }
+  bool is_in_noexcept() const {
+    for (std::size_t i = 0; i < above_.size(); ++i) {
+      if (isa<CXXNoexceptExpr>(above_[i])) return true;
+      const auto* const requires_expression = dyn_cast<RequiresExpr>(above_[i]);
+      if (requires_expression == nullptr || i + 1 == above_.size()) continue;
+      for (const concepts::Requirement* each : requires_expression->getRequirements()) {
+        const auto* const of = dyn_cast<concepts::ExprRequirement>(each);
+        if (of != nullptr && !of->isExprSubstitutionFailure() && of->hasNoexceptRequirement() &&
+            of->getExpr() == above_[i + 1])
+          return true;
+      }
+    }
+    return false;
   }
 
   void inner_call(const MemberExpr* member, const CXXMethodDecl* method) {
     const std::string name = method->getNameAsString();
-    if (as_written(method)->getParent()->getCanonicalDecl() != class_) {
-      refuse(member->getMemberLoc(),
-             is_pobase(method->getParent())
-                 ? "calls " + name + " of POBase: leave that to who calls"
-                 : "calls " + name + " of the base class " +
-                       method->getParent()->getNameAsString() +
-                       ", which is not a function of this class: move it here");
+    const bool is_inherited = as_written(method)->getParent()->getCanonicalDecl() != class_;
+    if (is_inherited && (!is_persistent_class(method->getParent()) ||
+                         places_.is_system(method->getParent()->getLocation()))) {
+      refuse(member->getMemberLoc(), is_pobase(method->getParent())
+                                         ? "calls " + name + " of POBase: leave that to who calls"
+                                         : "calls " + name + " of the base class " +
+                                               method->getParent()->getNameAsString() +
+                                               ", which does not derive from POBase: move it here");
       return;
     }
     const CallExpr* call = nullptr;
     for (std::size_t i = above_.size(); i-- > 0 && call == nullptr;) {
       if (above_[i] == member || isa<ParenExpr, ImplicitCastExpr>(above_[i])) continue;
       call = dyn_cast<CallExpr>(above_[i]);
-      if (call == nullptr || without_parentheses(call->getCallee()) != member) {
+      if (call == nullptr || object_of(call->getCallee()) != member) {
         call = nullptr;
         break;
       }
@@ -223,22 +291,26 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
                              : "calls " + name + ", a template: write a method for each type");
       return;
     }
-    if (method->isVirtual() && !method->hasAttr<FinalAttr>() && !class_->isEffectivelyFinal())
+    if (method->isVirtual() && !member->hasQualifier() && !method->hasAttr<FinalAttr>() &&
+        !class_->isEffectivelyFinal())
       refuse(member->getMemberLoc(),
              "calls " + name + ", which is virtual: make the class or the method final");
     const auto callee = range(member->getSourceRange());
     const auto only_name = range(member->getMemberLoc());
     const auto close = range(call->getRParenLoc());
     if (!callee || !only_name || !close) return;
-    InnerCall found{.callee = place_key(places_, method),
-                    .begin = callee->first,
-                    .name = only_name->first,
-                    .end = callee->second,
-                    .open = 0,
-                    .close = close->first,
-                    .arguments = 0,
-                    .casts = {},
-                    .at = places_.spot(member->getMemberLoc())};
+    InnerCall found{
+        .callee = place_key(places_, method),
+        .begin = callee->first,
+        .name = only_name->first,
+        .end = callee->second,
+        .open = 0,
+        .close = close->first,
+        .arguments = 0,
+        .casts = {},
+        .comments = places_.comments(member->getMemberLoc(), callee->first, callee->second),
+        .asks_noexcept = is_noexcept(method) && is_in_noexcept(),
+        .at = places_.spot(member->getMemberLoc())};
     for (const Token& each :
          places_.tokens(member->getMemberLoc(), callee->second, close->first + 1)) {
       if (each.text != "(") continue;
@@ -251,7 +323,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
         // Its names may be others here.
         for (unsigned left_out = i; left_out < call->getNumArgs(); ++left_out) {
           const auto* const each = dyn_cast<CXXDefaultArgExpr>(call->getArg(left_out));
-          if (each != nullptr && names_another(each->getExpr()))
+          if (each != nullptr && names_another(each->getExpr(), is_inherited))
             refuse(call->getBeginLoc(),
                    "leaves out the argument " + otherwise->getParam()->getNameAsString() +
                        ", which is made of a name that is another one here: say it in the call");
@@ -259,24 +331,28 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
         break;
       }
       ++found.arguments;
-      if (!narrows(argument)) continue;
+      if (class_->isDependentContext() ? is_of_type(argument, method->getParamDecl(i))
+                                       : !narrows(argument))
+        continue;
       if (const auto at = range(argument->getSourceRange()))
         found.casts.push_back({at->first, at->second, i});
     }
     body_.calls.push_back(std::move(found));
   }
 
-  /// Whether a name of the expression means something else in this function.
-  bool names_another(const Stmt* statement) const {
+  /// Whether a name of the expression may mean something else in this function.
+  bool names_another(const Stmt* statement, bool of_other_class) const {
     if (statement == nullptr) return false;
+    if (of_other_class && isa<DeclRefExpr>(statement)) return true;
     const auto* const reference = dyn_cast<DeclRefExpr>(statement);
     const NamedDecl* const named = reference != nullptr ? reference->getDecl() : nullptr;
     if (named != nullptr && isa<ParmVarDecl>(named)) return true;
     if (const auto* const trait = dyn_cast<UnaryExprOrTypeTraitExpr>(statement))
-      return trait->isArgumentType() ? false : names_another(trait->getArgumentExpr());
+      return !trait->isArgumentType() && names_another(trait->getArgumentExpr(), of_other_class);
     if (named != nullptr && is_declared_here(function_, named)) return true;
-    return std::ranges::any_of(statement->children(),
-                               [&](const Stmt* each) { return names_another(each); });
+    return std::ranges::any_of(statement->children(), [&](const Stmt* each) {
+      return names_another(each, of_other_class);
+    });
   }
   static bool is_declared_here(const DeclContext* context, const NamedDecl* name) {
     return std::ranges::any_of(context->decls(), [&](const Decl* each) {
@@ -285,6 +361,11 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     });
   }
 
+  /// In a template nothing is converted yet.
+  bool is_of_type(const Expr* argument, const ParmVarDecl* parameter) const {
+    return isa<InitListExpr>(argument) ||
+           places_.context().hasSameUnqualifiedType(argument->getType(), parameter->getType());
+  }
   bool narrows(const Expr* argument) const {
     const auto* const cast = dyn_cast<ImplicitCastExpr>(argument);
     if (cast == nullptr || cast->isTypeDependent() || cast->isValueDependent()) return false;

@@ -1,6 +1,7 @@
 // From a translation unit to what refactor needs of it.
 #include <clang/AST/Attr.h>
 #include <clang/AST/DeclFriend.h>
+#include <clang/AST/DeclLookups.h>
 #include <clang/AST/DeclTemplate.h>
 #include <clang/AST/RecursiveASTVisitor.h>
 #include <clang/Lex/Lexer.h>
@@ -65,6 +66,13 @@ std::vector<Token> Places::tokens(SourceLocation in, unsigned begin, unsigned en
     found.push_back({at, at + token.getLength(), text.substr(at, token.getLength()).str(),
                      token.is(tok::comment), token.isAtStartOfLine()});
   }
+}
+
+std::string Places::comments(SourceLocation in, unsigned begin, unsigned end) const {
+  std::string found;
+  for (const Token& each : tokens(in, begin, end))
+    if (each.is_comment) found += each.text + (each.text.starts_with("//") ? "\n" : " ");
+  return found;
 }
 
 namespace {
@@ -147,6 +155,12 @@ bool is_persistent_class(const CXXRecordDecl* record) {
   return false;
 }
 
+bool is_noexcept(const CXXMethodDecl* method) {
+  const ExceptionSpecificationType type =
+      method->getType()->castAs<FunctionProtoType>()->getExceptionSpecType();
+  return type != EST_None && type != EST_NoexceptFalse && type != EST_Dynamic && type != EST_MSAny;
+}
+
 const CXXMethodDecl* as_written(const CXXMethodDecl* method) {
   if (const FunctionDecl* const pattern = method->getTemplateInstantiationPattern())
     if (const auto* const of = dyn_cast<CXXMethodDecl>(pattern)) method = of;
@@ -175,14 +189,50 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     const auto* const method = dyn_cast<CXXMethodDecl>(decl);
     if (method != nullptr && is_ours(method->getParent())) {
       add_definition(method);
-      if (!method->isStatic() && !isa<CXXConstructorDecl, CXXDestructorDecl>(method)) return true;
-      // They stay, and may call other objects.
-      in_class_ = true;
+      // Its own object's methods are the body's matter (refactor_body.cc). It may call others'.
+      const CXXMethodDecl* const within = std::exchange(within_, method);
       const bool result = RecursiveASTVisitor::TraverseDecl(decl);
-      in_class_ = false;
+      within_ = within;
       return result;
     }
     return RecursiveASTVisitor::TraverseDecl(decl);
+  }
+
+  bool TraverseStmt(Stmt* statement) {
+    if (statement == nullptr) return true;
+    const bool is_block = isa<CompoundStmt>(statement);
+    const bool is_noexcept = isa<CXXNoexceptExpr>(statement);
+    const bool is_question = isa<RequiresExpr>(statement);
+    blocks_ += is_block;
+    noexcepts_ += is_noexcept;
+    questions_ += is_question;
+    const bool result = RecursiveASTVisitor::TraverseStmt(statement);
+    blocks_ -= is_block;
+    noexcepts_ -= is_noexcept;
+    questions_ -= is_question;
+    return result;
+  }
+  bool TraverseDecltypeTypeLoc(DecltypeTypeLoc type) {
+    ++questions_;
+    const bool result = RecursiveASTVisitor::TraverseDecltypeTypeLoc(type);
+    --questions_;
+    return result;
+  }
+  bool TraverseConceptExprRequirement(concepts::ExprRequirement* requirement) {
+    noexcepts_ += requirement->hasNoexceptRequirement();
+    const bool result = RecursiveASTVisitor::TraverseConceptExprRequirement(requirement);
+    noexcepts_ -= requirement->hasNoexceptRequirement();
+    return result;
+  }
+
+  /// A visitor sees the body of a generic lambda as it is written, and no instances of it.
+  bool VisitLambdaExpr(LambdaExpr* lambda) {
+    const FunctionTemplateDecl* const call =
+        lambda->getLambdaClass()->getDependentLambdaCallOperator();
+    if (call == nullptr) return true;
+    for (FunctionDecl* each : call->specializations())
+      if (each->getBody() != nullptr) TraverseStmt(each->getBody());
+    return true;
   }
 
   bool VisitCXXRecordDecl(CXXRecordDecl* record) {
@@ -195,19 +245,21 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
 
   bool VisitMemberExpr(MemberExpr* member) {
     const auto* const method = dyn_cast<CXXMethodDecl>(member->getMemberDecl());
-    if (method == nullptr || method->isStatic()) return true;
-    if (!is_ours(method->getParent())) {
+    if (method == nullptr || method->isStatic() || !is_ours(method->getParent())) {
       others_.insert(member->getMemberLoc().getRawEncoding());
       return true;
     }
     Caller caller = caller_of(method, member->getMemberLoc());
-    if (isa<CXXThisExpr>(member->getBase()->IgnoreParenImpCasts())) return true;
+    if (isa<CXXThisExpr>(object_of(member->getBase()))) return true;
     const QualType base = member->getBase()->IgnoreParenImpCasts()->getType();
     const QualType object = member->isArrow() ? base->getPointeeType() : base;
     if (object.isConstQualified())
       caller.refused =
           "is called of a const object, and calls that are logged change it: take "
           "the object without const";
+    if (noexcepts_ > 0 && is_noexcept(method))
+      caller.refused =
+          "is asked for noexcept here, which a call that is logged is not: leave the question out";
     add(caller, member->getMemberLoc());
     return true;
   }
@@ -221,7 +273,26 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     add(caller, use->getLocation());
     return true;
   }
+  bool VisitUsingDecl(UsingDecl* declaration) {
+    for (const UsingShadowDecl* each : declaration->shadows()) {
+      const auto* const method = dyn_cast<CXXMethodDecl>(each->getTargetDecl());
+      if (method == nullptr || method->isStatic() || !is_ours(method->getParent())) continue;
+      Caller caller = caller_of(method, declaration->getLocation());
+      caller.in_class = isa<CXXRecordDecl>(declaration->getDeclContext());
+      add(caller, declaration->getLocation());
+    }
+    return true;
+  }
+  bool VisitCXXDependentScopeMemberExpr(CXXDependentScopeMemberExpr* member) {
+    mention(member->getMember(), member->getMemberLoc());
+    return true;
+  }
+  bool VisitUnresolvedMemberExpr(UnresolvedMemberExpr* member) {
+    mention(member->getMemberName(), member->getMemberLoc());
+    return true;
+  }
   bool VisitCallExpr(CallExpr* call) {
+    if (within_ != nullptr && becomes_static(within_)) return true;
     const FunctionDecl* const callee = call->getDirectCallee();
     if (callee == nullptr || callee->getIdentifier() == nullptr ||
         callee->getName() != "pthread_create" || call->getNumArgs() != 4)
@@ -244,8 +315,23 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     return is_persistent_class(record) && !places_.is_system(record->getLocation());
   }
 
+  static bool becomes_static(const CXXMethodDecl* method) {
+    return !method->isStatic() && !isa<CXXConstructorDecl, CXXDestructorDecl>(method);
+  }
   Caller caller_of(const CXXMethodDecl* method, SourceLocation at) {
-    return {.callee = place_key(places_, method), .at = places_.spot(at), .refused = ""};
+    Caller caller;
+    caller.callee = place_key(places_, method);
+    caller.at = places_.spot(at);
+    if (within_ == nullptr || !becomes_static(within_)) return caller;
+    caller.within = place_key(places_, within_);
+    caller.signature = unit_.signature_of(as_written(within_));
+    return caller;
+  }
+  /// Whether there is such a member may choose an overload or a specialization, and no instance is
+  /// left that says of what it was asked. Not so in blocks.
+  void mention(DeclarationName name, SourceLocation at) {
+    if (blocks_ == 0 && questions_ > 0 && name.isIdentifier())
+      mentions_.emplace(at.getRawEncoding(), Mention{name.getAsString(), places_.spot(at)});
   }
   void add(Caller& caller, SourceLocation at) {
     if (const auto name = places_.range(at)) {
@@ -254,7 +340,7 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     } else {
       caller.refused = "is called in a macro: write out what the macro stands for";
     }
-    caller.in_class = in_class_;
+    caller.in_class |= within_ != nullptr;
     callers_.emplace(at.getRawEncoding(), caller);
   }
 
@@ -279,6 +365,7 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
       found.refusals.push_back({places_.spot(at), why});
     };
     const auto braces = places_.range(record->getBraceRange());
+    bool found_conditional = false;
     if (!braces) {
       refuse(record->getLocation(), "the class is in a macro: write out what that stands for");
       model_.classes.emplace(key_of(record), std::move(found));
@@ -293,8 +380,22 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     if (record->isLocalClass() != nullptr || record->getIdentifier() == nullptr)
       refuse(record->getLocation(),
              "the class has no name that other functions know: put it outside of the function");
+    for (const CXXBaseSpecifier& each : record->bases()) {
+      const CXXRecordDecl* const base = each.getType()->getAsCXXRecordDecl();
+      if (base == nullptr || !is_ours(base)) continue;
+      const CXXRecordDecl* const pattern = base->getTemplateInstantiationPattern();
+      found.bases.push_back(key_of((pattern != nullptr ? pattern : base)->getDefinition()));
+    }
+    if (std::ranges::count_if(record->bases(), [](const CXXBaseSpecifier& each) {
+          const CXXRecordDecl* const base = each.getType()->getAsCXXRecordDecl();
+          return base != nullptr && (is_pobase(base) || is_persistent_class(base));
+        }) > 1)
+      refuse(record->getLocation(),
+             "the class derives from POBase more than once, and a function has one poroot: derive "
+             "from it once");
     for (const Token& each : places_.tokens(record->getLocation(), found.open, found.close)) {
-      if (each.text != "#" || !each.begins_line) continue;
+      if (!each.is_comment) found.words.insert(each.text);
+      if (found_conditional || each.text != "#" || !each.begins_line) continue;
       const StringRef rest = places_.text(record->getLocation()).substr(each.end).ltrim(" \t");
       if (!rest.starts_with("if") && !rest.starts_with("el")) continue;
       Spot at = found.at;
@@ -304,7 +405,7 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
       found.refusals.push_back({at,
                                 "what the class has depends on a macro here, and what is left out "
                                 "is not seen: make two classes of it"});
-      break;
+      found_conditional = true;
     }
     for (const Decl* each : record->decls()) add_member(found, each);
     model_.classes.emplace(key_of(record), std::move(found));
@@ -363,6 +464,11 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     if (method->getRefQualifier() != RQ_None || method->isVolatile())
       both("is of a kind of object alone (&, && or volatile): write it without that");
     if (method->getTrailingRequiresClause() != nullptr) both("has a requires clause: leave it out");
+    if (method->isConsteval()) both("is consteval: write constexpr, or leave it out");
+    for (const CXXMethodDecl* each : method->overridden_methods())
+      found.overrides.push_back(
+          {is_ours(each->getParent()) ? place_key(places_, each) : "",
+           each->getParent()->getNameAsString() + "::" + each->getNameAsString()});
     if (method->isPureVirtual()) both("has no body (= 0): write it in the class that has it");
     check_names(method, found);
     check_result(method, found);
@@ -377,14 +483,28 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
       found.refusals.push_back({found.at, "is called as what POBase has: give it another name"});
     for (const ParmVarDecl* each : method->parameters()) {
       const std::string name = each->getNameAsString();
-      if (name == found.name || name == "defer" || name == "inst" || name == "ALL")
+      if (name == found.name || name == "defer" || name == "inst" || name == "ALL" ||
+          name == "poroot")
         found.refusals.push_back(
             {places_.spot(each->getLocation()),
              "the argument " + name + " hides what its call needs: give it another name"});
     }
-    for (const CXXMethodDecl* other : method->getParent()->methods()) {
+    std::vector<const CXXMethodDecl*> others(method->getParent()->method_begin(),
+                                             method->getParent()->method_end());
+    // In a base class it would override what it does not now, or be overridden.
+    const auto add_virtual = [&](const CXXRecordDecl* base) {
+      if (is_ours(base))
+        for (const CXXMethodDecl* each : base->methods())
+          if (each->isVirtual()) others.push_back(each);
+      return true;
+    };
+    method->getParent()->forallBases(add_virtual);
+    for (const CXXMethodDecl* other : others) {
+      const bool inherited = other->getParent() != method->getParent();
       if (other == method || other->getAccess() != AS_public || method->getAccess() != AS_public ||
-          other->getDeclName() != method->getDeclName() || !method->isConst() || other->isConst() ||
+          other->getDeclName() != method->getDeclName() ||
+          (inherited ? method->isConst() == other->isConst()
+                     : !method->isConst() || other->isConst()) ||
           !std::ranges::equal(other->parameters(), method->parameters(),
                               [](const ParmVarDecl* a, const ParmVarDecl* b) {
                                 return a->getType().getCanonicalType() ==
@@ -461,6 +581,28 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     return all;
   }
 
+  /// With the spaces before them.
+  Edits dropped(const CXXMethodDecl* method, unsigned begin, unsigned end) {
+    const StringRef text = places_.text(method->getLocation());
+    Edits found;
+    int nested = 0;
+    for (const Token& each : places_.tokens(method->getLocation(), begin, end)) {
+      nested += each.text == "(" ? 1 : each.text == ")" ? -1 : 0;
+      if (nested != 0 || (each.text != "const" && each.text != "override" && each.text != "final"))
+        continue;
+      unsigned first = each.begin;
+      while (first > begin && isspace(text[first - 1])) --first;
+      found.push_back({first, each.end, ""});
+    }
+    return found;
+  }
+
+  /// Behind what ends at `last`, with a space where there is something in between.
+  static void append(std::string& text, const Token& token, unsigned last) {
+    if (!text.empty() && token.begin > last) text += ' ';
+    text += token.text;
+  }
+
   /// Without const, comments and attributes.
   std::string type_text(const ParmVarDecl* parameter, unsigned begin, unsigned end) {
     std::string text;
@@ -470,15 +612,9 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     for (const Token& each : places_.tokens(parameter->getLocation(), begin, end)) {
       const bool is_const = each.text == "const" && nested == 0;
       nested += each.text == "<" ? 1 : each.text == ">" ? -1 : each.text == ">>" ? -2 : 0;
-      if (each.is_comment || is_const || each.text == "register") {
-        last = each.end;
-        continue;
-      }
+      if (each.is_comment || is_const || each.text == "register") continue;
       if (each.text == "[" && nested == 0) ++brackets;
-      if (brackets == 0) {
-        if (!text.empty() && each.begin > last) text += ' ';
-        text += each.text;
-      }
+      if (brackets == 0) append(text, each, last);
       if (each.text == "]" && nested == 0) --brackets;
       last = each.end;
     }
@@ -511,17 +647,14 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     found.open = open->second;
     found.close = close->first;
     found.arguments = arguments_of(method);
+    check_uses_of_arguments(method, found);
     // Before the name.
     unsigned last = found.begin;
-    for (const Token& each : places_.tokens(method->getLocation(), begin->first, name->first)) {
-      if (each.is_comment) {
-        found.comments += each.text + "\n";
-      } else if (each.text == "virtual") {
-        found.before += "virtual ";
-      } else if (each.text != "inline" && each.text != "constexpr") {
-        if (!found.result.empty() && each.begin > last) found.result += ' ';
-        found.result += each.text;
-      }
+    for (const Token& each : places_.tokens(method->getLocation(), found.begin, found.open)) {
+      if (each.is_comment) found.comments += each.text + "\n";
+      if (each.is_comment || each.begin < begin->first || each.begin >= name->first) continue;
+      if (each.text == "virtual") found.before += "virtual ";
+      else if (each.text != "inline" && each.text != "constexpr") append(found.result, each, last);
       last = each.end;
     }
     if (found.result == "auto") found.result = method->getReturnType().getAsString(unit_.policy());
@@ -535,6 +668,7 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
       limit = body->first;
     }
     std::string keeps;
+    last = found.close;
     int nested = 0;
     bool in_noexcept = false;
     for (const Token& each : places_.tokens(method->getLocation(), found.close + 1, limit)) {
@@ -546,12 +680,14 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
       if (each.is_comment) found.comments += each.text + "\n";
       if (each.text == "noexcept") in_noexcept = true;
       else if (in_noexcept && nested == 0 && each.text != ")") in_noexcept = false;
-      if (in_noexcept) keeps += each.text;
+      if (in_noexcept && !each.is_comment) append(keeps, each, last);
+      last = each.end;
       if (each.text == "override" || each.text == "final") found.after += " " + each.text;
       if (each.text == ",")
         found.refusals.push_back({found.at, "is declared with others: write a line for each"});
     }
     found.noexcept_text = keeps.empty() ? "" : " " + keeps;
+    found.dropped = dropped(method, found.close + 1, limit);
     found.tail_end = limit;
     found.end = limit + 1;
     if (has_body) {
@@ -562,6 +698,30 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
         if (each.text == ";") found.end = each.end;  // one too many
         break;
       }
+    }
+  }
+
+  /// What is said of the function, and names what it has no more.
+  void check_uses_of_arguments(const CXXMethodDecl* method, ModelMethod& found) {
+    struct Uses : RecursiveASTVisitor<Uses> {
+      bool arguments = false;
+      bool object = false;
+      bool VisitDeclRefExpr(DeclRefExpr* use) {
+        arguments |= isa<ParmVarDecl>(use->getDecl());
+        return true;
+      }
+      bool VisitCXXThisExpr(CXXThisExpr*) { return !(object = true); }
+    } uses;
+    const auto* const type = method->getType()->castAs<FunctionProtoType>();
+    if (type->getNoexceptExpr() != nullptr) uses.TraverseStmt(type->getNoexceptExpr());
+    uses.TraverseTypeLoc(method->getFunctionTypeLoc().getReturnLoc());
+    const std::string why =
+        " is named in its result or its noexcept, and is not there later: write the type, or the "
+        "value";
+    if (uses.arguments) found.refusals.push_back({found.at, "an argument" + why});
+    if (uses.object) {
+      found.refusals.push_back({found.at, "the object" + why});
+      found.static_refusals.push_back({found.at, "the object" + why});
     }
   }
 
@@ -590,6 +750,8 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
  public:
   /// When all classes and calls are known.
   void finish() {
+    for (auto& [at, mention] : mentions_)
+      if (!callers_.contains(at) && !others_.contains(at)) model_.mentions.insert(mention);
     for (auto& [at, caller] : callers_) {
       if (others_.contains(at))
         caller.refused =
@@ -614,8 +776,8 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
   void add_outer(const CXXMethodDecl* method, ModelMethod& found) {
     const FunctionTypeLoc type = method->getFunctionTypeLoc();
     const auto name = places_.range(method->getLocation());
-    const auto open = type.isNull() ? std::nullopt : places_.range(type.getLParenLoc());
-    const auto close = type.isNull() ? std::nullopt : places_.range(type.getRParenLoc());
+    const auto open = places_.range(type.isNull() ? SourceLocation() : type.getLParenLoc());
+    const auto close = places_.range(type.isNull() ? SourceLocation() : type.getRParenLoc());
     const auto body = places_.range(method->getBody()->getBeginLoc());
     if (!name || !open || !close || !body) {
       const Refusal refusal{places_.spot(method->getLocation()),
@@ -624,24 +786,65 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
       found.static_refusals.push_back(refusal);
       return;
     }
-    found.outer = OuterDefinition{.at = places_.spot(method->getLocation()),
-                                  .name_begin = name->first,
-                                  .name_end = name->second,
-                                  .open = open->second,
-                                  .close = close->first,
-                                  .tail_end = body->first,
-                                  .arguments = arguments_of(method)};
+    found.outer = OuterDefinition{
+        .at = places_.spot(method->getLocation()),
+        .name_begin = name->first,
+        .name_end = name->second,
+        .open = open->second,
+        .close = close->first,
+        .tail_end = body->first,
+        .arguments = arguments_of(method),
+        .comments = places_.comments(method->getLocation(), open->second, close->first),
+        .dropped = dropped(method, close->second, body->first)};
     found.body = body_of(places_, method);
   }
 
   Places places_;
   Unit unit_;
   Model& model_;
-  bool in_class_ = false;  ///< in a function of a class of objects that stays as it is
+  const CXXMethodDecl* within_ = nullptr;      ///< of a class of objects
+  unsigned blocks_ = 0;                        ///< how many are around
+  unsigned noexcepts_ = 0;                     ///< operators and requirements that are around
+  unsigned questions_ = 0;                     ///< requires-expressions and decltypes
+  std::map<unsigned, Mention> mentions_;       ///< by their places
   std::multimap<unsigned, Caller> callers_;    ///< by their places
   std::set<unsigned> others_;                  ///< places of calls of other classes' methods
   std::vector<const CXXMethodDecl*> pending_;  ///< until all classes are known
 };
+
+/// Whether a name that is made for a method of the model could be the same (refactor_generate.cc).
+bool may_be_made(StringRef name, const Model& model) {
+  if (name.starts_with("simpo_") || name.contains("Context")) return true;
+  return std::ranges::any_of(model.classes, [&](const auto& each) {
+    return std::ranges::any_of(each.second.methods, [&](const auto& method) {
+      return name.starts_with(method.second.name + "_");
+    });
+  });
+}
+
+void add_names_of(const DeclContext* context, Model& model) {
+  const auto all = context->lookups();
+  for (auto at = all.begin(); at != all.end(); ++at) {
+    const DeclarationName name = at.getLookupName();
+    if (name.isIdentifier() && name.getAsIdentifierInfo() != nullptr &&
+        may_be_made(name.getAsIdentifierInfo()->getName(), model))
+      model.names.insert(name.getAsString());
+  }
+}
+
+void add_names(const ASTContext& context, Model& model) {
+  std::vector<const DeclContext*> to_see = {context.getTranslationUnitDecl()};
+  while (!to_see.empty()) {
+    const DeclContext* const each = to_see.back();
+    to_see.pop_back();
+    add_names_of(each, model);
+    for (const Decl* decl : each->decls())
+      if (isa<NamespaceDecl, LinkageSpecDecl>(decl)) to_see.push_back(cast<DeclContext>(decl));
+  }
+  for (const auto& each : context.Idents)
+    if (each.getValue()->hadMacroDefinition() && may_be_made(each.getKey(), model))
+      model.names.insert(each.getKey().str());
+}
 
 }  // namespace
 
@@ -650,6 +853,7 @@ Model extract_model(ASTContext& context) {
   Extractor extractor(context, model);
   extractor.TraverseDecl(context.getTranslationUnitDecl());
   extractor.finish();
+  if (!model.classes.empty()) add_names(context, model);
   return model;
 }
 
@@ -664,6 +868,8 @@ void Model::join(Model&& unit) {
     at->second.others.merge(each.others);
   }
   callers.merge(unit.callers);
+  mentions.merge(unit.mentions);
+  names.merge(unit.names);
   threads.merge(unit.threads);
 }
 

@@ -25,6 +25,83 @@ struct Plan {
   std::string context;   ///< the struct's
 };
 
+/// Of all classes: a class that derives from another one may call its methods, and override them.
+struct Plans {
+  const Model& model;
+  std::map<std::string, Plan> plans;  ///< by the key of a method
+  std::map<std::string, const ModelMethod*> methods;
+  std::map<std::string, const ModelClass*> owners;  ///< of methods
+  std::set<const ModelClass*> serve_others;         ///< whose functions other classes call
+
+  explicit Plans(const Model& of) : model(of) {
+    for (const auto& [place, each] : of.classes)
+      for (const auto& [key, method] : each.methods) {
+        methods[key] = &method;
+        owners[key] = &each;
+      }
+  }
+
+  Role role_of(const std::string& key) const {
+    const auto at = plans.find(key);
+    return at == plans.end() ? Role::kStays : at->second.role;
+  }
+
+  /// What persistent methods call, also by others, becomes a function.
+  void find_helpers() {
+    std::vector<std::string> to_see;
+    for (const auto& [key, plan] : plans)
+      if (plan.role == Role::kPersistent) to_see.push_back(key);
+    while (!to_see.empty()) {
+      const std::string key = to_see.back();
+      to_see.pop_back();
+      if (!methods.at(key)->body) continue;
+      for (const InnerCall& each : methods.at(key)->body->calls) {
+        const auto at = plans.find(each.callee);
+        if (at == plans.end()) continue;
+        if (owners.at(each.callee) != owners.at(key)) serve_others.insert(owners.at(each.callee));
+        if (at->second.role != Role::kStays) continue;
+        at->second.role = Role::kHelper;
+        to_see.push_back(each.callee);
+      }
+    }
+  }
+
+  void find_uses_of_root() {
+    for (auto& [key, plan] : plans)
+      plan.uses_root = methods.at(key)->body && methods.at(key)->body->uses_root;
+    for (bool changes = true; changes;) {
+      changes = false;
+      for (auto& [key, plan] : plans) {
+        if (plan.uses_root || !methods.at(key)->body) continue;
+        for (const InnerCall& each : methods.at(key)->body->calls) {
+          const auto callee = plans.find(each.callee);
+          if (callee == plans.end() ||
+              (callee->second.role != Role::kPersistent && !callee->second.uses_root))
+            continue;
+          plan.uses_root = changes = true;
+        }
+      }
+    }
+  }
+
+  /// That one derives from the other, or both from one, perhaps by others.
+  bool are_related(const ModelClass& a, const ModelClass& b) const {
+    return &a == &b || roots_of(a) == roots_of(b);
+  }
+
+ private:
+  /// The class at the end of its bases, of which each class here has one.
+  const ModelClass* roots_of(const ModelClass& of) const {
+    const ModelClass* root = &of;
+    while (!root->bases.empty()) {
+      const auto at = model.classes.find(root->bases.front());
+      if (at == model.classes.end()) break;
+      root = &at->second;
+    }
+    return root;
+  }
+};
+
 /// "rowInc", "row_inc": "RowInc".
 std::string capitalised(const std::string& name) {
   std::string result;
@@ -53,21 +130,21 @@ std::string suffix_of(const ModelMethod& method) {
 
 class ClassWriter {
  public:
-  ClassWriter(const ModelClass& of, const Verdicts& verdicts, const Directives& directives,
-              std::map<std::string, Edits>& edits, Refactored& result)
-      : class_(of), verdicts_(verdicts), directives_(directives), edits_(edits), result_(result) {
+  ClassWriter(const ModelClass& of, Plans& all, const Verdicts& verdicts,
+              const Directives& directives, std::map<std::string, Edits>& edits, Refactored& result)
+      : class_(of),
+        all_(all),
+        plans_(all.plans),
+        verdicts_(verdicts),
+        directives_(directives),
+        edits_(edits),
+        result_(result) {
     for (const auto& [key, method] : of.methods) in_order_.push_back(key);
     std::ranges::sort(in_order_, {}, [&](const std::string& key) { return at(key).at; });
   }
 
-  /// Whether there is something to do, which then is done if nothing is refused.
-  bool write() {
-    choose_roles();
-    if (std::ranges::none_of(
-            plans_, [](const auto& each) { return each.second.role == Role::kPersistent; }))
-      return false;
-    choose_names();
-    find_uses_of_root();
+  /// All roles and names are chosen.
+  void write() {
     refuse();
     remove_directives();
     std::string contexts;
@@ -84,22 +161,23 @@ class ClassWriter {
       }
     }
     for (const auto& [offset, body] : class_.others) rewrite_calls(body, edits_[body.file], false);
+    if (contexts.empty()) return;
     Edits& edits = edits_[class_.at.file];
-    if (class_.section && class_.functions_only) {
+    if (all_.serve_others.contains(&class_)) {
+      edits.push_back(
+          {class_.close, class_.close, "\n protected:\n" + contexts + "\n" + functions});
+    } else if (class_.section && class_.functions_only) {
       edits.push_back({*class_.section, *class_.section, "\n" + contexts});
       edits.push_back({class_.close, class_.close, "\n" + functions});
     } else {
       edits.push_back({class_.close, class_.close,
                        (class_.section ? "\n" : "\n private:\n") + contexts + "\n" + functions});
     }
-    return true;
   }
 
-  const std::map<std::string, Plan>& plans() const { return plans_; }
-  std::string wrapper_of(const std::string& key) const { return "simpo_" + at(key).name; }
-
  private:
-  const ModelMethod& at(const std::string& key) const { return class_.methods.at(key); }
+  const ModelMethod& at(const std::string& key) const { return *all_.methods.at(key); }
+  std::string wrapper_of(const std::string& key) const { return "simpo_" + at(key).name; }
 
   const Classified* verdict_of(const ModelMethod& method) const {
     for (const Spot& each : {method.outer ? method.outer->at : method.at, method.at}) {
@@ -109,8 +187,8 @@ class ClassWriter {
     return nullptr;
   }
 
+ public:
   void choose_roles() {
-    std::vector<std::string> to_see;
     for (const std::string& key : in_order_) {
       const ModelMethod& method = at(key);
       Plan& plan = plans_[key];
@@ -120,23 +198,25 @@ class ClassWriter {
       plan.role = Role::kPersistent;
       if (found != nullptr) plan.verdict = is_said ? found->method.said : found->judgement.verdict;
       if (plan.verdict != Verdict::kDeferrable) plan.verdict = Verdict::kInstant;
-      to_see.push_back(key);
-    }
-    while (!to_see.empty()) {
-      const ModelMethod& method = at(to_see.back());
-      to_see.pop_back();
-      if (!method.body) continue;
-      for (const InnerCall& each : method.body->calls) {
-        Plan& plan = plans_[each.callee];
-        if (plan.role != Role::kStays || !class_.methods.contains(each.callee)) continue;
-        plan.role = Role::kHelper;
-        to_see.push_back(each.callee);
-      }
     }
   }
 
   void choose_names() {
     std::set<std::string> taken = class_.names;
+    std::set<std::string> elsewhere = class_.words;
+    for (const std::string& key : in_order_)
+      if (at(key).body) elsewhere.insert(at(key).body->words.begin(), at(key).body->words.end());
+    for (const auto& [offset, body] : class_.others)
+      elsewhere.insert(body.words.begin(), body.words.end());
+    // Without a number, if that is free.
+    const auto free = [&](const std::string& name, const std::string& counted) {
+      const auto is_taken = [&](const std::string& each) {
+        return taken.contains(each) || elsewhere.contains(each) || all_.model.names.contains(each);
+      };
+      std::string found = name;
+      for (int i = 2; is_taken(found); ++i) found = counted + std::to_string(i);
+      return found;
+    };
     std::map<std::string, std::vector<std::string>> helpers;  // by name and arguments
     for (const std::string& key : in_order_) {
       Plan& plan = plans_[key];
@@ -148,41 +228,27 @@ class ClassWriter {
       std::string shape = method.name + "(";
       for (const Argument& each : method.arguments) shape += each.type + ",";
       auto& same = helpers[shape];
-      if (!same.empty()) plan.function += method.is_const ? "_const" : "_changing";
+      if (!same.empty()) {
+        const std::string name = method.name + (method.is_const ? "_const" : "_changing");
+        plan.function = free(name, name + "_");
+        taken.insert(plan.function);
+      }
       same.push_back(key);
     }
     for (const std::string& key : in_order_) {
       Plan& plan = plans_[key];
       if (plan.role != Role::kPersistent) continue;
       const ModelMethod& method = at(key);
-      std::string name = method.name;
-      if (taken.contains(name)) name += suffix_of(method);
-      for (int i = 2; taken.contains(name); ++i) name = method.name + "_" + std::to_string(i);
-      taken.insert(name);
-      plan.function = name;
-      plan.context = capitalised(name) + "Context";
-      for (int i = 2; taken.contains(plan.context); ++i)
-        plan.context = capitalised(name) + "Context" + std::to_string(i);
+      if (taken.contains(plan.function))
+        plan.function = free(method.name + suffix_of(method), method.name + "_");
+      taken.insert(plan.function);
+      const std::string context = capitalised(plan.function) + "Context";
+      plan.context = free(context, context);
       taken.insert(plan.context);
     }
   }
 
-  void find_uses_of_root() {
-    for (auto& [key, plan] : plans_)
-      plan.uses_root = class_.methods.contains(key) && at(key).body && at(key).body->uses_root;
-    for (bool changes = true; changes;) {
-      changes = false;
-      for (auto& [key, plan] : plans_) {
-        if (plan.uses_root || !class_.methods.contains(key) || !at(key).body) continue;
-        for (const InnerCall& each : at(key).body->calls) {
-          const Plan& callee = plans_[each.callee];
-          if (callee.role != Role::kPersistent && !callee.uses_root) continue;
-          plan.uses_root = changes = true;
-        }
-      }
-    }
-  }
-
+ private:
   void refuse(const Spot& at, const std::string& text) {
     result_.refusals.push_back(at.text() + ": " + text);
   }
@@ -191,14 +257,29 @@ class ClassWriter {
   }
 
   void refuse() {
-    for (const Refusal& each : class_.refusals) refuse(each.at, class_.name + ": " + each.text);
+    if (std::ranges::any_of(
+            in_order_, [&](const std::string& key) { return plans_[key].role != Role::kStays; }))
+      for (const Refusal& each : class_.refusals) refuse(each.at, class_.name + ": " + each.text);
     for (const std::string& key : in_order_) {
       const ModelMethod& method = at(key);
       const Plan& plan = plans_[key];
-      if (plan.role == Role::kStays) continue;
       const std::string of = method.signature + ": ";
+      for (const ModelMethod::Overridden& each : method.overrides)
+        if ((plan.role == Role::kPersistent) != (all_.role_of(each.key) == Role::kPersistent))
+          refuse(method.at, of + "overrides " + each.name +
+                                (plan.role == Role::kPersistent
+                                     ? ", which is not called later: make both public, of classes "
+                                       "that derive from POBase"
+                                     : ", which is called later: make it public as well"));
+      if (plan.role == Role::kStays) {
+        if (method.body) refuse_noexcept(*method.body, of);
+        continue;
+      }
       if (plan.role == Role::kPersistent) {
         refuse(method.refusals, of);
+        if (all_.model.names.contains("simpo_" + method.name))
+          refuse(method.at, of + "would be simpo_" + method.name +
+                                ", which something else is called as well: give it another name");
         for (const Argument& each : method.arguments)
           if (!each.refused.empty()) refuse(each.at, of + each.refused);
         refuse_what_throws(method, of);
@@ -210,7 +291,18 @@ class ClassWriter {
       if (!method.body)
         refuse(method.at, of + "its body is in no source that was given: name that as well");
       else refuse(method.body->refusals, of);
+      if (method.body && plan.function != method.name) refuse(method.body->refusals_if_renamed, of);
     }
+    for (const auto& [offset, body] : class_.others) refuse_noexcept(body, class_.name + ": ");
+  }
+
+  /// Calls of wrappers, which may throw.
+  void refuse_noexcept(const Body& body, const std::string& of) {
+    for (const InnerCall& each : body.calls)
+      if (each.asks_noexcept && all_.role_of(each.callee) == Role::kPersistent)
+        refuse(each.at, of + at(each.callee).name +
+                            " is asked for noexcept here, which a call that is logged is not: "
+                            "leave the question out");
   }
 
   void refuse_what_throws(const ModelMethod& method, const std::string& of) {
@@ -230,8 +322,8 @@ class ClassWriter {
 
   /// Those around methods that are done.
   void remove_directives() {
-    for (const auto& [key, plan] : plans_) {
-      if (plan.role == Role::kStays || !class_.methods.contains(key)) continue;
+    for (const std::string& key : in_order_) {
+      if (plans_[key].role == Role::kStays) continue;
       const ModelMethod& method = at(key);
       remove_directives(method.at);
       if (method.outer) remove_directives(method.outer->at);
@@ -276,12 +368,11 @@ class ClassWriter {
   }
 
   /// Calls on the object itself: of functions where that is `is_static`, else of the object's.
-  void rewrite_calls(const Body& body, Edits& edits, bool is_static) {
+  void rewrite_calls(const Body& body, Edits& edits, bool is_static,
+                     const std::set<std::string>& hidden = {}) {
     for (const InnerCall& each : body.calls) {
       const auto found = plans_.find(each.callee);
-      if (found == plans_.end() || found->second.role == Role::kStays ||
-          !class_.methods.contains(each.callee))
-        continue;
+      if (found == plans_.end() || found->second.role == Role::kStays) continue;
       const Plan& plan = found->second;
       const ModelMethod& callee = at(each.callee);
       if (plan.role == Role::kPersistent && !is_static) {
@@ -289,11 +380,16 @@ class ClassWriter {
         continue;
       }
       const bool takes_root = plan.role == Role::kPersistent || plan.uses_root;
-      edits.push_back({each.begin, each.end, plan.function});
+      const ModelClass& owner = *all_.owners.at(each.callee);
+      const std::string of = owner.name.substr(owner.name.rfind(':') + 1) + "::";
+      const bool is_inherited = &owner != &class_;
+      const bool is_hidden = body.locals.contains(plan.function) || hidden.contains(plan.function);
+      edits.push_back({each.begin, each.end,
+                       each.comments + (is_inherited || is_hidden ? of : "") + plan.function});
       std::string opens = takes_root ? "poroot" : "";
       std::string closes;
       if (plan.role == Role::kPersistent) {
-        opens += ", " + plan.context + "{";
+        opens += ", " + (is_inherited ? of : "") + plan.context + "{";
         closes = "}";
         for (std::size_t i = each.arguments; i < callee.arguments.size(); ++i)
           closes = closes.insert(closes.size() - 1,
@@ -317,9 +413,12 @@ class ClassWriter {
   Edits inner_edits(const ModelMethod& method, const Plan& plan, const std::string& context) {
     const Body& body = *method.body;
     Edits edits;
+    const std::set<std::size_t> copies = copied(body);
+    const auto& arguments = method.outer ? method.outer->arguments : method.arguments;
+    std::set<std::string> hidden;  // by variables that there are in any place of the body
+    for (std::size_t i = 0; i < arguments.size(); ++i)
+      if (plan.role == Role::kHelper || copies.contains(i)) hidden.insert(arguments[i].name);
     if (plan.role == Role::kPersistent) {
-      const std::set<std::size_t> copies = copied(body);
-      const auto& arguments = method.outer ? method.outer->arguments : method.arguments;
       std::string copying;
       for (const std::size_t each : copies)
         copying += fmt::format("\n{} {} = {}.{};", method.arguments[each].type,
@@ -330,16 +429,40 @@ class ClassWriter {
           edits.push_back({each.begin, each.end, context + "." + field_of(method, each.parameter)});
     }
     edits.insert(edits.end(), body.edits.begin(), body.edits.end());
-    rewrite_calls(body, edits, true);
+    rewrite_calls(body, edits, true, hidden);
     return edits;
   }
 
-  /// What a member of the context is called.
-  std::string field_of(const ModelMethod& method, std::size_t i) const {
+  /// What an argument of the wrapper is called.
+  std::string argument_of(const ModelMethod& method, std::size_t i) const {
     if (!method.arguments[i].name.empty()) return method.arguments[i].name;
     if (method.outer && !method.outer->arguments[i].name.empty())
       return method.outer->arguments[i].name;
-    return "argument" + std::to_string(i + 1);
+    std::string name = "argument" + std::to_string(i + 1);
+    while (std::ranges::any_of(method.arguments,
+                               [&](const Argument& each) { return each.name == name; }))
+      name += '_';
+    return name;
+  }
+
+  /// What a member of the context is called: in a struct no name may mean a type and a member.
+  std::string field_of(const ModelMethod& method, std::size_t i) const {
+    std::string name = argument_of(method, i);
+    const auto is_in_a_type = [&] {
+      return std::ranges::any_of(method.arguments,
+                                 [&](const Argument& each) { return has_word(each.type, name); });
+    };
+    while (is_in_a_type()) name += '_';
+    return name;
+  }
+  static bool has_word(const std::string& text, const std::string& word) {
+    const auto is_letter = [&](std::size_t i) {
+      return i < text.size() &&
+             (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '_');
+    };
+    for (std::size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1))
+      if (!is_letter(at + word.size()) && (at == 0 || !is_letter(at - 1))) return true;
+    return false;
   }
 
   /// "void* poroot, const RowIncContext& context".
@@ -367,39 +490,26 @@ class ClassWriter {
                    edited(text_of(method.body->file), inner, method.body->begin, method.body->end) +
                    "\n";
     } else {
-      functions += head + ";\n";
+      functions += method.comments + head + ";\n";
       Edits& edits = edits_[method.body->file];
       const OuterDefinition& outer = *method.outer;
       edits.push_back({outer.name_begin, outer.name_end, plan.function});
-      edits.push_back({outer.open, outer.close, parameters_of(method, plan, context)});
-      drop_const(method, edits);
+      edits.push_back(
+          {outer.open, outer.close, outer.comments + parameters_of(method, plan, context)});
+      edits.insert(edits.end(), outer.dropped.begin(), outer.dropped.end());
       edits.insert(edits.end(), inner.begin(), inner.end());
     }
     result_.done.push_back({class_.name, method.signature, plan.function, plan.context,
                             "simpo_" + method.name, name_of(plan.verdict), method.at});
   }
 
-  /// Behind the arguments of a definition that is not in the class.
-  void drop_const(const ModelMethod& method, Edits& edits) {
-    const OuterDefinition& outer = *method.outer;
-    drop_words(text_of(method.body->file), outer.close + 1, outer.tail_end, edits);
-  }
-  static void drop_words(const std::string& text, unsigned begin, unsigned end, Edits& edits) {
-    for (const std::string word : {"const", "override", "final"}) {
-      const std::size_t found = text.substr(begin, end - begin).find(word);
-      if (found == std::string::npos) continue;
-      unsigned first = begin + static_cast<unsigned>(found);
-      const unsigned last = first + static_cast<unsigned>(word.size());
-      while (first > begin && std::isspace(static_cast<unsigned char>(text[first - 1]))) --first;
-      edits.push_back({first, last, ""});
-    }
-  }
-
-  /// Whether a call without a dhint may be one of another overload with one.
+  /// Whether a call without a dhint may be one of another overload with one, or a method that
+  /// overrides none would override one.
   bool has_overloads_of_other_counts(const ModelMethod& method) const {
-    return std::ranges::any_of(class_.methods, [&](const auto& each) {
-      return each.second.name == method.name && plans_.at(each.first).role == Role::kPersistent &&
-             each.second.arguments.size() != method.arguments.size();
+    return std::ranges::any_of(all_.methods, [&](const auto& each) {
+      return each.second->name == method.name && all_.role_of(each.first) == Role::kPersistent &&
+             each.second->arguments.size() != method.arguments.size() &&
+             all_.are_related(*all_.owners.at(each.first), class_);
     });
   }
 
@@ -417,7 +527,7 @@ class ClassWriter {
       for (std::size_t i = 0; i < method.arguments.size(); ++i)
         if (method.arguments[i].name.empty())
           named.push_back({method.arguments[i].name_at, method.arguments[i].name_at,
-                           " " + field_of(method, i)});
+                           " " + argument_of(method, i)});
       parameters = edited(text_of(method.at.file), named, method.open, method.close);
       if (parameters.find("//") != std::string::npos) parameters += "\n";
     }
@@ -426,7 +536,7 @@ class ClassWriter {
     std::string call = plan.verdict == Verdict::kDeferrable ? "defer<&" : "inst<&";
     call += plan.function + ">(" + plan.context + "{";
     for (std::size_t i = 0; i < method.arguments.size(); ++i)
-      call += (i == 0 ? "" : ", ") + field_of(method, i);
+      call += (i == 0 ? "" : ", ") + argument_of(method, i);
     call += hints ? "}, " + hint + ")" : "})";
     return method.attributes + method.before + method.result +
            (method.result.ends_with('*') ? "" : " ") + "simpo_" + method.name + "(" + parameters +
@@ -441,14 +551,14 @@ class ClassWriter {
       edits.push_back({method.at.offset,
                        method.at.offset + static_cast<unsigned>(method.name.size()),
                        plan.function});
-    drop_words(text_of(method.at.file), method.close + 1, method.tail_end, edits);
+    edits.insert(edits.end(), method.dropped.begin(), method.dropped.end());
     if (!method.body) return;  // refused
     Edits& there = edits_[method.body->file];
     if (method.outer) {
       put_root(method.outer->open, method.arguments, plan, there);
       if (plan.function != method.name)
         there.push_back({method.outer->name_begin, method.outer->name_end, plan.function});
-      drop_const(method, there);
+      there.insert(there.end(), method.outer->dropped.begin(), method.outer->dropped.end());
     }
     const Edits inner = inner_edits(method, plan, "");
     there.insert(there.end(), inner.begin(), inner.end());
@@ -461,20 +571,32 @@ class ClassWriter {
   }
 
   const ModelClass& class_;
+  Plans& all_;
+  std::map<std::string, Plan>& plans_;  ///< of all
   const Verdicts& verdicts_;
   const Directives& directives_;
   std::map<std::string, Edits>& edits_;
   Refactored& result_;
   std::vector<std::string> in_order_;
-  std::map<std::string, Plan> plans_;
 };
 
-void write_callers(const Model& model, const std::set<std::string>& persistent,
-                   const std::map<std::string, std::string>& names, bool rewrites,
+void write_callers(const Model& model, const Plans& all, bool rewrites,
                    std::map<std::string, Edits>& edits, Refactored& result) {
   for (const Caller& each : model.callers) {
-    if (!persistent.contains(each.callee)) continue;
-    const std::string& name = names.at(each.callee);
+    const Role role = all.role_of(each.callee);
+    if (role == Role::kStays) continue;
+    const std::string& name = all.methods.at(each.callee)->name;
+    if (all.role_of(each.within) != Role::kStays) {
+      result.refusals.push_back(each.at.text() + ": " + each.signature + ": calls " + name +
+                                kNoOtherObject);
+      continue;
+    }
+    if (role == Role::kHelper) {
+      result.refusals.push_back(each.at.text() + ": " + name +
+                                " is called here of an object, and persistent functions need it "
+                                "as a function of poroot: write a method for this call");
+      continue;
+    }
     if (!each.in_class) result.callers.push_back(each);
     if (!rewrites && !each.in_class) continue;
     if (!each.refused.empty()) {
@@ -483,6 +605,16 @@ void write_callers(const Model& model, const std::set<std::string>& persistent,
     }
     edits[each.at.file].push_back({each.begin, each.end, "simpo_" + name});
   }
+  if (!rewrites) return;
+  std::set<std::string> names;
+  for (const auto& [key, plan] : all.plans)
+    if (plan.role == Role::kPersistent) names.insert(all.methods.at(key)->name);
+  for (const Mention& each : model.mentions)
+    if (names.contains(each.name))
+      result.refusals.push_back(
+          each.at.text() + ": " + each.name +
+          " is asked for here of classes that nobody knows, and would not be found: ask for what "
+          "they have by another name, or rewrite the calls by hand, without --callers");
 }
 
 void write_threads(const Model& model, std::map<std::string, Edits>& edits, Refactored& result) {
@@ -504,18 +636,16 @@ std::map<std::string, Edits> edits_of(const Model& model, const Verdicts& verdic
                                       const Directives& directives, const RefactorOptions& options,
                                       Refactored& result) {
   std::map<std::string, Edits> edits;
-  std::set<std::string> persistent;
-  std::map<std::string, std::string> names;
-  for (const auto& [key, each] : model.classes) {
-    ClassWriter writer(each, verdicts, directives, edits, result);
-    if (!writer.write()) continue;
-    for (const auto& [method, plan] : writer.plans()) {
-      if (plan.role != Role::kPersistent) continue;
-      persistent.insert(method);
-      names[method] = each.methods.at(method).name;
-    }
-  }
-  write_callers(model, persistent, names, options.callers, edits, result);
+  Plans all(model);
+  std::vector<ClassWriter> writers;
+  for (const auto& [key, each] : model.classes)
+    writers.emplace_back(each, all, verdicts, directives, edits, result);
+  for (ClassWriter& each : writers) each.choose_roles();
+  all.find_helpers();
+  for (ClassWriter& each : writers) each.choose_names();
+  all.find_uses_of_root();
+  for (ClassWriter& each : writers) each.write();
+  write_callers(model, all, options.callers, edits, result);
   if (options.callers) write_threads(model, edits, result);
   std::ranges::sort(result.refusals);
   const auto same = std::ranges::unique(result.refusals);

@@ -35,6 +35,9 @@ class Places {
   /// The text of the file in which it is.
   llvm::StringRef text(clang::SourceLocation location) const;
   std::vector<Token> tokens(clang::SourceLocation in, unsigned begin, unsigned end) const;
+  /// Those in between, each so that something can follow it: a text that takes the place of all
+  /// this begins with them.
+  std::string comments(clang::SourceLocation in, unsigned begin, unsigned end) const;
   /// Why values of the type cannot be logged, and what to write instead; "": they can.
   std::string why_not_logged(clang::QualType type, const std::string& name,
                              bool references = false) const;
@@ -44,8 +47,12 @@ class Places {
   clang::SourceManager& sources_;
 };
 
+/// Without parentheses, conversions and *, as in (*this).f().
+const clang::Expr* object_of(const clang::Expr* expression);
 /// Whether it derives from POBase.
 bool is_persistent_class(const clang::CXXRecordDecl* record);
+/// Whether an expression that calls the method, and nothing that throws, is noexcept.
+bool is_noexcept(const clang::CXXMethodDecl* method);
 /// Of a method, by the place where its class has it.
 std::string place_key(const Places& places, const clang::CXXMethodDecl* method);
 /// The method of the template that it is an instance of, or itself.

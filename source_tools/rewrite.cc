@@ -23,6 +23,23 @@ Edits ordered(Edits edits) {
   return once;
 }
 
+/// Whether most lines end with CR LF, as the formatter decides it.
+bool has_crlf(const std::string& text) {
+  long balance = 0;
+  for (std::size_t at = text.find('\n'); at != text.npos; at = text.find('\n', at + 1))
+    balance += at > 0 && text[at - 1] == '\r' ? 1 : -1;
+  return balance > 0;
+}
+
+/// What is put in ends its lines as the file does.
+Edits with_crlf(Edits edits) {
+  for (Edit& each : edits)
+    for (std::size_t at = each.text.find('\n'); at != each.text.npos;
+         at = each.text.find('\n', at + 1))
+      if (at == 0 || each.text[at - 1] != '\r') each.text.insert(at++, 1, '\r');
+  return edits;
+}
+
 }  // namespace
 
 std::string Spot::text() const {
@@ -43,9 +60,10 @@ std::string edited(const std::string& text, const Edits& edits, unsigned begin, 
 }
 
 std::string edited_and_formatted(const std::string& path, const std::string& text,
-                                 const Edits& edits, bool formats,
+                                 const Edits& written, bool formats,
                                  std::vector<std::string>& wrong) {
   using namespace clang;
+  const Edits edits = has_crlf(text) ? with_crlf(written) : written;
   const auto size = static_cast<unsigned>(text.size());
   std::string result = edited(text, edits, 0, size);
   if (!formats) return result;

@@ -27,7 +27,7 @@ def squeezed(text):
 
 
 def refactor(tool, unit, include, to):
-    return subprocess.run([tool, "refactor", "--output", str(to), str(unit), "--", "-std=c++20",
+    return subprocess.run([tool, "refactor", "--callers", "--output", str(to), str(unit), "--", "-std=c++20",
                            f"-I{include}"], capture_output=True, text=True)
 
 
@@ -37,6 +37,20 @@ def check_text(case, text):
     wrong = [f"{name}: lacks '{each}'" for each in expected if squeezed(each) not in said]
     wrong += [f"{name}: has '{each}'" for each in forbidden if squeezed(each) in said]
     return wrong + [text] if wrong else []
+
+
+def check_line_ends(tool, root, folder, all_cases):
+    """With CR LF the result is the same, with CR LF."""
+    ends = folder / "crlf"
+    ends.mkdir()
+    for each in [folder / ".clang-format", *folder.glob("*.*")]:
+        (ends / each.name).write_bytes(each.read_bytes().replace(b"\n", b"\r\n"))
+    done = refactor(tool, ends / "unit.cc", root / "include", ends / "done")
+    if done.returncode != 0:
+        return [f"with CR LF: {done.stderr}"]
+    return [f"{name}: is another one with CR LF" for name, _, _, _ in all_cases
+            if (folder / "first" / f"{name}.hpp").read_bytes().replace(b"\n", b"\r\n") !=
+            (ends / "done" / f"{name}.hpp").read_bytes()]
 
 
 def check(tool, root, compilers, folder, all_cases):
@@ -50,7 +64,7 @@ def check(tool, root, compilers, folder, all_cases):
     second = refactor(tool, unit, root / "include", folder / "second")
     if first.returncode != 0 or first.stderr or second.returncode != 0:
         return [f"exit code {first.returncode}: {first.stderr}{second.stderr}"]
-    wrong = []
+    wrong = check_line_ends(tool, root, folder, all_cases)
     for case in all_cases:
         text = (folder / "first" / f"{case[0]}.hpp").read_text()
         if (folder / "second" / f"{case[0]}.hpp").read_text() != text:
@@ -58,8 +72,9 @@ def check(tool, root, compilers, folder, all_cases):
         (folder / f"{case[0]}.hpp").write_text(text)
         wrong += check_text(case, text)
     again = refactor(tool, unit, root / "include", folder / "third")
-    if again.returncode != 0 or again.stderr or list((folder / "third").iterdir()):
-        wrong.append(f"is changed again: {again.stderr}{list((folder / 'third').iterdir())}")
+    changed = list((folder / "third").glob("*"))
+    if again.returncode != 0 or again.stderr or changed:
+        wrong.append(f"is changed again: {again.stderr}{changed}")
     for compiler in compilers:
         compiled = subprocess.run([compiler, *FLAGS, f"-I{root / 'include'}", "-fsyntax-only",
                                    str(unit)], capture_output=True, text=True)
