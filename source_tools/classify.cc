@@ -37,11 +37,17 @@ void object(Classification& found) {
 }  // namespace
 
 Classification classify(const Sources& sources, const Judged& judged) {
-  Classification found;
   Directives directives;
+  return classify(sources, judged, directives, [](clang::ASTContext&, std::size_t) {});
+}
+
+Classification classify(const Sources& sources, const Judged& judged, Directives& directives,
+                        const Look& also) {
+  Classification found;
   std::mutex mutex;
   std::map<std::size_t, Program> units;  // joined in their order, whichever is ready first
   found.wrong = parse(sources, directives, [&](clang::ASTContext& context, std::size_t number) {
+    also(context, number);
     Program unit = extract(context, judged);
     const std::lock_guard lock(mutex);
     units.emplace(number, std::move(unit));

@@ -23,6 +23,10 @@ struct Classification {
   std::vector<std::string> objections;  ///< where a directive says more than may be
 };
 
+/// `also` sees each unit as well, perhaps in several threads. The directives of all are in
+/// `directives` then.
+Classification classify(const Sources& sources, const Judged& judged, Directives& directives,
+                        const Look& also);
 Classification classify(const Sources& sources, const Judged& judged);
 
 /// By the places of the methods, as text_of() says these. Of a template's instances whichever is

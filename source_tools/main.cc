@@ -8,15 +8,11 @@
 #include <CLI/CLI.hpp>
 
 #include "classify.hpp"
+#include "print.hpp"
 #include "refactor_command.hpp"
 
 namespace perdura::source {
 namespace {
-
-// Exit codes.
-constexpr int kGood = 0;
-constexpr int kDiffers = 1;  ///< from what is expected, or said
-constexpr int kFailed = 2;
 
 struct Options {
   Sources sources;
@@ -27,24 +23,6 @@ struct Options {
   bool write = false, directives = false, diff = false;  ///< what was found, into the sources
   RefactorCommand refactor;
 };
-
-int complain(const std::vector<std::string>& sentences) {
-  for (const std::string& each : sentences) std::fprintf(stderr, "perdura: %s\n", each.c_str());
-  return kFailed;
-}
-
-/// To a file, or with "-" to stdout.
-bool put(const std::string& path, const std::string& text) {
-  if (path == "-") {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    return std::fflush(stdout) == 0;
-  }
-  std::ofstream output(path, std::ios::binary | std::ios::trunc);
-  output << text;
-  output.close();
-  if (output.fail()) complain({fmt::format("'{}' cannot be written", path)});
-  return !output.fail();
-}
 
 std::string verdicts_of(const Classification& found) {
   std::string text;
@@ -72,7 +50,7 @@ int compare(const Classification& found, const std::string& path) {
                        path, number)});
     expected[line.substr(space + 1)] = verdict;
   }
-  int result = kGood;
+  int result = kDone;
   for (const Classified& each : found.methods) {
     const auto at = expected.find(each.method.signature);
     const std::string now = name_of(each.judgement.verdict);
@@ -80,7 +58,7 @@ int compare(const Classification& found, const std::string& path) {
       expected.erase(at);
       continue;
     }
-    result = kDiffers;
+    result = kRefused;
     std::string why;
     if (!each.judgement.reasons.empty() && each.judgement.verdict == Verdict::kInstant)
       why = fmt::format(": it {} ({})", sentence(each.judgement.reasons.front()),
@@ -92,7 +70,7 @@ int compare(const Classification& found, const std::string& path) {
     if (at != expected.end()) expected.erase(at);
   }
   for (const auto& [signature, verdict] : expected) {
-    result = kDiffers;
+    result = kRefused;
     std::fprintf(stderr, "perdura: %s is there no more, and %s in '%s'\n", signature.c_str(),
                  verdict.c_str(), path.c_str());
   }
@@ -103,10 +81,10 @@ int run_classify(Options& options) {
   options.judged.classes.insert(options.classes.begin(), options.classes.end());
   if (options.judged.all_functions && options.judged.reasons_max == 0)
     options.judged.reasons_max = 3;
+  if (options.write || options.diff)
+    return write_marks(options.sources, options.judged, options.directives, options.diff);
   const Classification found = classify(options.sources, options.judged);
   if (!found.wrong.empty()) return complain(found.wrong);
-  if (options.write || options.diff)
-    return write_marks(options.sources, found, options.directives, options.diff);
   bool printed = false;
   for (const auto& [path, text] :
        {std::pair(options.json, &as_json), std::pair(options.sarif, &as_sarif),
@@ -117,10 +95,10 @@ int run_classify(Options& options) {
   }
   if (!printed && options.expect.empty() && !put("-", as_text(found, options.remedies)))
     return kFailed;
-  int result = kGood;
+  int result = kDone;
   for (const std::string& each : found.objections) {
     std::fprintf(stderr, "perdura: %s\n", each.c_str());
-    result = kDiffers;
+    result = kRefused;
   }
   if (!options.expect.empty()) result = std::max(result, compare(found, options.expect));
   return result;

@@ -36,21 +36,22 @@ Refactored refactor(const Sources& sources, const RefactorOptions& options) {
   Refactored result;
   Judged judged;
   judged.private_too = true;
-  const Classification found = classify(sources, judged);
+  Directives directives;
+  std::mutex mutex;
+  std::map<std::size_t, Model> units;  // joined in their order, whichever is ready first
+  const Classification found =
+      classify(sources, judged, directives, [&](clang::ASTContext& context, std::size_t number) {
+        Model unit = extract_model(context);
+        const std::lock_guard lock(mutex);
+        units.emplace(number, std::move(unit));
+      });
   result.wrong = found.wrong;
   if (!result.wrong.empty()) return result;
+  Model model;
+  for (auto& [number, unit] : units) model.join(std::move(unit));
   result.files = found.program.files;
   result.refusals = found.objections;
   const Verdicts verdicts = by_place(found);
-  Model model;
-  Directives directives;
-  std::mutex mutex;
-  result.wrong = parse(sources, directives, [&](clang::ASTContext& context, std::size_t) {
-    Model unit = extract_model(context);
-    const std::lock_guard lock(mutex);
-    model.join(std::move(unit));
-  });
-  if (!result.wrong.empty()) return result;
   const std::map<std::string, Edits> edits = edits_of(model, verdicts, directives, options, result);
   make(edits, result);
   return result;

@@ -1,8 +1,9 @@
 #include "refactor_command.hpp"
 
+#include "print.hpp"
+
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -10,19 +11,7 @@
 namespace perdura::source {
 namespace {
 
-// Exit codes.
-constexpr int kDone = 0;
-constexpr int kRefused = 1;
-constexpr int kFailed = 2;
-
-void complain(const std::vector<std::string>& sentences) {
-  for (const std::string& each : sentences) std::fprintf(stderr, "perdura: %s\n", each.c_str());
-}
-
-int print(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  return std::fflush(stdout) == 0 ? kDone : kFailed;
-}
+int print(const std::string& text) { return put("-", text) ? kDone : kFailed; }
 
 int write_to_folder(const std::map<std::string, std::string>& after, const std::string& folder) {
   std::error_code error;
@@ -62,21 +51,19 @@ int deliver(const std::map<std::string, std::string>& before,
   if (after.size() > 1) {
     std::string files;
     for (const auto& [path, text] : after) files += (files.empty() ? "'" : ", '") + path + "'";
-    complain({fmt::format("{} files change ({}): say --in-place, --output FOLDER or --diff",
-                          after.size(), files)});
-    return kFailed;
+    return complain({fmt::format("{} files change ({}): say --in-place, --output FOLDER or --diff",
+                                 after.size(), files)});
   }
   return print(after.begin()->second);
 }
 
-int write_marks(const Sources& sources, const Classification& found, bool directives, bool diff) {
-  if (!found.objections.empty()) {
-    complain(found.objections);
+int write_marks(const Sources& sources, const Judged& judged, bool directives, bool diff) {
+  const Changes changes = marked(sources, judged, directives);
+  if (!changes.wrong.empty()) return complain(changes.wrong);
+  if (!changes.objections.empty()) {
+    complain(changes.objections);
     return kRefused;
   }
-  const Changes changes = marked(sources, found, directives);
-  complain(changes.wrong);
-  if (!changes.wrong.empty()) return kFailed;
   return deliver(changes.before, changes.after, {.diff = diff, .in_place = !diff, .folder = {}});
 }
 
@@ -100,32 +87,15 @@ void RefactorCommand::add(CLI::App* command) {
 
 int RefactorCommand::run(const Sources& sources) const {
   if (output.diff + output.in_place + !output.folder.empty() > 1) {
-    complain({"choose one of --diff, --in-place and --output"});
-    return kFailed;
+    return complain({"choose one of --diff, --in-place and --output"});
   }
   if (methods ? options.callers : !classes.empty()) {
-    complain({methods ? "--callers is for classes that derive from POBase, without --methods"
-                      : "--class names a state, for --methods"});
-    return kFailed;
+    return complain({methods ? "--callers is for classes that derive from POBase, without --methods"
+                             : "--class names a state, for --methods"});
   }
   const Refactored found = methods ? write_methods(sources, classes) : refactor(sources, options);
-  if (!found.wrong.empty()) {
-    complain(found.wrong);
-    return kFailed;
-  }
-  if (!json.empty()) {
-    if (json == "-") {
-      print(refactored_as_json(found));
-    } else {
-      std::ofstream file(json, std::ios::binary | std::ios::trunc);
-      file << refactored_as_json(found);
-      file.close();
-      if (file.fail()) {
-        complain({fmt::format("'{}' cannot be written", json)});
-        return kFailed;
-      }
-    }
-  }
+  if (!found.wrong.empty()) return complain(found.wrong);
+  if (!json.empty() && !put(json, refactored_as_json(found))) return kFailed;
   if (!found.refusals.empty()) {
     complain(found.refusals);
     return kRefused;

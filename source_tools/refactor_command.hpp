@@ -26,7 +26,7 @@ int deliver(const std::map<std::string, std::string>& before,
             const std::map<std::string, std::string>& after, const Output& output);
 
 /// classify --write.
-int write_marks(const Sources& sources, const Classification& found, bool directives, bool diff);
+int write_marks(const Sources& sources, const Judged& judged, bool directives, bool diff);
 
 struct RefactorCommand {
   RefactorOptions options;

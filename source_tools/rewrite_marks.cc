@@ -109,6 +109,7 @@ Edits directives_around(const std::string& text, const std::vector<Mark>& marks)
     unsigned end = marks[last].site.end;
     std::size_t line_end = text.find('\n', end);
     if (line_end == std::string::npos) line_end = text.size();
+    if (line_end > end && text[line_end - 1] == '\r') --line_end;
     if (is_empty_between(text, end, static_cast<unsigned>(line_end)))
       edits.push_back({static_cast<unsigned>(line_end), static_cast<unsigned>(line_end), "\n#end"});
     else edits.push_back({end, end, "\n#end\n"});
@@ -125,19 +126,23 @@ MarkSites mark_sites(ASTContext& context) {
   return std::move(finder.sites);
 }
 
-Changes marked(const Sources& sources, const Classification& found, bool directives) {
+Changes marked(const Sources& sources, const Judged& methods, bool directives) {
   Changes changes;
   MarkSites sites;
   Directives taken;
   std::mutex mutex;
-  changes.wrong = parse(sources, taken, [&](ASTContext& context, std::size_t) {
+  const auto add_sites = [&](ASTContext& context, std::size_t) {
     MarkSites unit = mark_sites(context);
     const std::lock_guard lock(mutex);
     for (auto& [key, each] : unit) {
       MarkedMethod& known = sites.try_emplace(key, each).first->second;
       if (known.defined.end == 0) known.defined = each.defined;
     }
-  });
+  };
+  const Classification found = classify(sources, methods, taken, add_sites);
+  changes.wrong = found.wrong;
+  changes.objections = found.objections;
+  if (!changes.wrong.empty() || !changes.objections.empty()) return changes;
   const std::map<std::string, const Classified*> judged = by_place(found);
   std::map<std::string, std::vector<Mark>> marks;
   for (const auto& [key, site] : sites) {

@@ -30,11 +30,12 @@ MarkSites mark_sites(clang::ASTContext& context);
 
 struct Changes {
   std::vector<std::string> wrong;
+  std::vector<std::string> objections;  ///< as in Classification; then nothing changes
   std::map<std::string, std::string> before;
   std::map<std::string, std::string> after;
 };
 
 /// Methods of which something is said already are left as they are.
-Changes marked(const Sources& sources, const Classification& found, bool directives);
+Changes marked(const Sources& sources, const Judged& methods, bool directives);
 
 }  // namespace perdura::source

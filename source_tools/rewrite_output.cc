@@ -1,6 +1,7 @@
 // Changed files, as a patch and on the disk.
 #include "rewrite.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <algorithm>
@@ -8,6 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <set>
 
 namespace perdura::source {
 namespace {
@@ -86,6 +89,17 @@ std::string hunk(const Lines& a, const Lines& b, const std::vector<Step>& steps,
          range_of(steps[begin].after, after) + " @@\n" + body;
 }
 
+/// After that the names in the folder are those that they are now, also when the power fails.
+bool sync_folder(const std::string& folder) {
+  const int file = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file < 0) return false;
+  const bool good = ::fsync(file) == 0;
+  const int error = errno;
+  ::close(file);
+  errno = error;
+  return good;
+}
+
 }  // namespace
 
 std::string patch(const std::string& path, const std::string& before, const std::string& after) {
@@ -131,11 +145,19 @@ std::vector<std::string> write_files(const std::map<std::string, std::string>& f
     if (!good) wrong.push_back("'" + path + "' cannot be written: " + std::strerror(errno));
     if (file >= 0) ::close(file);
   }
+  std::set<std::string> folders;
   for (const auto& [temporary, path] : made) {
-    if (wrong.empty() && std::rename(temporary.c_str(), path.c_str()) == 0) continue;
+    if (wrong.empty() && std::rename(temporary.c_str(), path.c_str()) == 0) {
+      folders.insert(std::filesystem::absolute(path).parent_path().string());
+      continue;
+    }
     if (wrong.empty()) wrong.push_back("'" + path + "' cannot be written: " + std::strerror(errno));
     ::unlink(temporary.c_str());
   }
+  for (const std::string& each : folders)
+    if (!sync_folder(each))
+      wrong.push_back("what is written in '" + each +
+                      "' may be lost when the power fails: " + std::strerror(errno));
   return wrong;
 }
 
