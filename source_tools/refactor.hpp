@@ -66,8 +66,13 @@ struct Body {
     bool changes;
   };
   std::vector<Use> uses;
+  struct Unresolved {
+    std::string name;
+    Spot at;
+  };
+  std::vector<Unresolved> unresolved;  ///< methods that depend on the arguments of a template
   std::set<std::string> words;
-  std::set<std::string> locals;              ///< names that are declared in there
+  std::set<std::string> locals;              ///< names of variables and types in there
   std::vector<Refusal> refusals;             ///< where it becomes one
   std::vector<Refusal> refusals_if_renamed;  ///< where that has another name than the method
 };
@@ -97,6 +102,7 @@ struct ModelMethod {
   std::string signature;
   Spot at;               ///< of its name in the class
   unsigned begin;        ///< of the declaration in the class, with attributes
+  unsigned specifiers;   ///< behind these
   unsigned end;          ///< behind its semicolon or brace
   unsigned open, close;  ///< within the parentheses
   unsigned tail_end;     ///< behind the last of const, noexcept, override

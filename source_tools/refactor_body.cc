@@ -82,6 +82,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
                "uses the memory of another object: hand over what is there as an argument");
       return true;
     }
+    if (is_of_local_class(cast<CXXThisExpr>(base))) return true;
     known_.insert(base);
     if (is_field_of_pobase(decl)) {
       body_.uses_root = true;
@@ -100,6 +101,8 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   }
 
   bool VisitUnresolvedMemberExpr(UnresolvedMemberExpr* member) {
+    body_.unresolved.push_back(
+        {member->getMemberName().getAsString(), places_.spot(member->getMemberLoc())});
     refuse(member->getMemberLoc(),
            "which " + member->getMemberName().getAsString() +
                " is called depends on the arguments of the template: give the methods different "
@@ -116,7 +119,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
 
   bool VisitCXXThisExpr(CXXThisExpr* expression) {
     if (!expression->isImplicit()) see(expression->getLocation());
-    if (!known_.contains(expression))
+    if (!is_of_local_class(expression) && !known_.contains(expression))
       refuse(expression->getBeginLoc(),
              "uses the object itself (this): a persistent function has the memory at poroot alone");
     return true;
@@ -219,6 +222,11 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
  private:
   static bool is_of_objects(const CXXRecordDecl* record) {
     return is_persistent_class(record) || is_pobase(record);
+  }
+  /// `this` of a class that is in the braces.
+  bool is_of_local_class(const CXXThisExpr* expression) const {
+    const CXXRecordDecl* const of = expression->getType()->getPointeeCXXRecordDecl();
+    return of != nullptr && of->isLocalClass() != nullptr && of->getCanonicalDecl() != class_;
   }
   void see(SourceLocation at) { seen_.insert(places_.spot(at).offset); }
   static bool is_field_of_pobase(const ValueDecl* decl) {
@@ -464,6 +472,8 @@ Body body_of(const Places& places, const FunctionDecl* definition) {
   }
   body.begin = range->first;
   body.end = range->second;
+  for (const ParmVarDecl* each : definition->parameters())
+    body.locals.insert(each->getNameAsString());
   Visitor visitor(places, definition, body);
   if (const auto* const constructor = dyn_cast<CXXConstructorDecl>(definition))
     for (CXXCtorInitializer* each : constructor->inits())

@@ -476,6 +476,17 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     return found;
   }
 
+  /// With the same arguments, perhaps without those that have defaults.
+  static bool may_be_called_alike(const CXXMethodDecl* a, const CXXMethodDecl* b) {
+    const unsigned count = std::max(a->getMinRequiredArguments(), b->getMinRequiredArguments());
+    if (count > std::min(a->getNumParams(), b->getNumParams())) return false;
+    for (unsigned i = 0; i < count; ++i)
+      if (a->getParamDecl(i)->getType().getCanonicalType() !=
+          b->getParamDecl(i)->getType().getCanonicalType())
+        return false;
+    return true;
+  }
+
   /// What is written behind the class's names must find those of POBase, and its own.
   void check_names(const CXXMethodDecl* method, ModelMethod& found) {
     static const std::set<std::string> kOfPOBase = {"defer", "inst", "sync", "poid", "poroot"};
@@ -505,11 +516,7 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
           other->getDeclName() != method->getDeclName() ||
           (inherited ? method->isConst() == other->isConst()
                      : !method->isConst() || other->isConst()) ||
-          !std::ranges::equal(other->parameters(), method->parameters(),
-                              [](const ParmVarDecl* a, const ParmVarDecl* b) {
-                                return a->getType().getCanonicalType() ==
-                                       b->getType().getCanonicalType();
-                              }))
+          !may_be_called_alike(method, other))
         continue;
       found.refusals.push_back(
           {found.at,
@@ -644,9 +651,12 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
         found.attributes += "[[" + text.slice(at->first, at->second).str() + "]] ";
     }
     found.begin = with_attributes(method, text, found.begin);
+    found.specifiers = begin->first;
     found.open = open->second;
     found.close = close->first;
     found.arguments = arguments_of(method);
+    if (found.arguments.empty())
+      found.comments += places_.comments(method->getLocation(), found.open, found.close);
     check_uses_of_arguments(method, found);
     // Before the name.
     unsigned last = found.begin;

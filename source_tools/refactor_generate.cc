@@ -272,7 +272,7 @@ class ClassWriter {
                                        "that derive from POBase"
                                      : ", which is called later: make it public as well"));
       if (plan.role == Role::kStays) {
-        if (method.body) refuse_noexcept(*method.body, of);
+        if (method.body) refuse_calls(*method.body, of);
         continue;
       }
       if (plan.role == Role::kPersistent) {
@@ -293,11 +293,19 @@ class ClassWriter {
       else refuse(method.body->refusals, of);
       if (method.body && plan.function != method.name) refuse(method.body->refusals_if_renamed, of);
     }
-    for (const auto& [offset, body] : class_.others) refuse_noexcept(body, class_.name + ": ");
+    for (const auto& [offset, body] : class_.others) refuse_calls(body, class_.name + ": ");
   }
 
-  /// Calls of wrappers, which may throw.
-  void refuse_noexcept(const Body& body, const std::string& of) {
+  /// Of a body that stays, calls that cannot become those of wrappers.
+  void refuse_calls(const Body& body, const std::string& of) {
+    for (const Body::Unresolved& each : body.unresolved)
+      if (std::ranges::any_of(in_order_, [&](const std::string& key) {
+            return at(key).name == each.name && plans_[key].role != Role::kStays;
+          }))
+        refuse(each.at, of + "which " + each.name +
+                            " is called depends on the arguments of the template: give the "
+                            "methods different names");
+    // Wrappers may throw.
     for (const InnerCall& each : body.calls)
       if (each.asks_noexcept && all_.role_of(each.callee) == Role::kPersistent)
         refuse(each.at, of + at(each.callee).name +
@@ -368,8 +376,7 @@ class ClassWriter {
   }
 
   /// Calls on the object itself: of functions where that is `is_static`, else of the object's.
-  void rewrite_calls(const Body& body, Edits& edits, bool is_static,
-                     const std::set<std::string>& hidden = {}) {
+  void rewrite_calls(const Body& body, Edits& edits, bool is_static) {
     for (const InnerCall& each : body.calls) {
       const auto found = plans_.find(each.callee);
       if (found == plans_.end() || found->second.role == Role::kStays) continue;
@@ -383,7 +390,7 @@ class ClassWriter {
       const ModelClass& owner = *all_.owners.at(each.callee);
       const std::string of = owner.name.substr(owner.name.rfind(':') + 1) + "::";
       const bool is_inherited = &owner != &class_;
-      const bool is_hidden = body.locals.contains(plan.function) || hidden.contains(plan.function);
+      const bool is_hidden = body.locals.contains(plan.function);
       edits.push_back({each.begin, each.end,
                        each.comments + (is_inherited || is_hidden ? of : "") + plan.function});
       std::string opens = takes_root ? "poroot" : "";
@@ -413,12 +420,9 @@ class ClassWriter {
   Edits inner_edits(const ModelMethod& method, const Plan& plan, const std::string& context) {
     const Body& body = *method.body;
     Edits edits;
-    const std::set<std::size_t> copies = copied(body);
-    const auto& arguments = method.outer ? method.outer->arguments : method.arguments;
-    std::set<std::string> hidden;  // by variables that there are in any place of the body
-    for (std::size_t i = 0; i < arguments.size(); ++i)
-      if (plan.role == Role::kHelper || copies.contains(i)) hidden.insert(arguments[i].name);
     if (plan.role == Role::kPersistent) {
+      const std::set<std::size_t> copies = copied(body);
+      const auto& arguments = method.outer ? method.outer->arguments : method.arguments;
       std::string copying;
       for (const std::size_t each : copies)
         copying += fmt::format("\n{} {} = {}.{};", method.arguments[each].type,
@@ -429,7 +433,7 @@ class ClassWriter {
           edits.push_back({each.begin, each.end, context + "." + field_of(method, each.parameter)});
     }
     edits.insert(edits.end(), body.edits.begin(), body.edits.end());
-    rewrite_calls(body, edits, true, hidden);
+    rewrite_calls(body, edits, true);
     return edits;
   }
 
@@ -545,7 +549,7 @@ class ClassWriter {
 
   void write_helper(const ModelMethod& method, const Plan& plan) {
     Edits& edits = edits_[method.at.file];
-    edits.push_back({method.begin, method.begin, "static "});
+    edits.push_back({method.specifiers, method.specifiers, "static "});
     put_root(method.open, method.arguments, plan, edits);
     if (plan.function != method.name)
       edits.push_back({method.at.offset,

@@ -42,7 +42,7 @@ struct Row {
 };
 enum class Color : char { kRed, kGreen };
 using Word = unsigned long;
-constexpr int kLimit = 7;
+inline constexpr int kLimit = 7;
 inline int plus(int a, int b) { return a + b; }
 """
 COLLIDING = ["struct AddContext { int v = 1; };\ninline int of_context() { return AddContext().v; }",
@@ -57,7 +57,7 @@ TYPES = {"int": ("3", "{}"), "long": ("4L", "static_cast<int>({})"),
          "Word": ("Word{7}", "static_cast<int>({})"),
          "unsigned long int": ("8UL", "static_cast<int>({})"),
          "struct Row": ("Row{3, 4}", "{}.y"), "decltype(0)": ("9", "{}"),
-         "Inner": ("Inner{}", "{}.v"), "const int": ("1", "{}"), "T": ("T(2)", "static_cast<int>({})")}
+         "Inner": ("Inner{3}", "{}.v"), "const int": ("1", "{}"), "T": ("T(2)", "static_cast<int>({})")}
 NAMES = ["add", "set", "get", "step", "f", "g", "row_inc"]
 ARGUMENTS = ["x", "y", "n", "value", "by", "i_", "context", "dhint", "argument1", "call", "add", "g",
              "AddContext", "Shaped", "words", "simpo", "kLimit"]
@@ -128,7 +128,7 @@ class Method:
         if choice < 0.65 and not self.is_static:
             return self.call(True)
         return draw.choice(["1", "plus(1, 2)", "TWICE(3)", "kOwn", "twice(4)", "sizeof(int) > 2",
-                            "::kLimit", "Inner{}.v", "[] { return 2; }()", "'a'", '"text"[1]',
+                            "::kLimit", "Inner{4}.v", "[] { return 2; }()", "'a'", '"text"[1]',
                             'R"(raw /* no comment */)"[2]'])
 
     def call(self, answers):
@@ -151,14 +151,14 @@ class Method:
         changed = [each[1] for each in self.arguments if each[1] and each[0] in ("int", "long")]
         plain = ["static_cast<void>(N);", "if (N > 2) { static_cast<void>(N); }",
                  f"for (int k{number} = 0; k{number} < 2; ++k{number}) static_cast<void>(N);",
-                 f"int local{number} = N; ++local{number};", "CHECK(N);", "{ NOTHING; }",
+                 f"int local{number} = N; ++local{number}; static_cast<void>(local{number});", "CHECK(N);", "{ NOTHING; }",
                  f"const auto lambda{number} = [&](int k) {{ return k + N; }}; "
                  f"static_cast<void>(lambda{number}(1));",
                  f"const auto lambda{number} = [&](auto k) {{ return k + N; }}; "
                  f"static_cast<void>(lambda{number}(1));",
                  f"struct Local{number} {{ int v; int get() const {{ return v; }} }}; "
                  f"static_cast<void>(Local{number}{{N}}.get());",
-                 f"if (N == 12) goto label{number}; label{number}: static_cast<void>(N);",
+                 f"if (N == 12) goto label{number};\n  label{number}:\n    static_cast<void>(N);",
                  f"auto [a{number}, b{number}] = Row{{}}; static_cast<void>(a{number} + b{number});",
                  "switch (N) { case 1: break; default: static_cast<void>(N); }",
                  "static_assert(noexcept(1 + 1));", "static_cast<void>(sizeof(N));",
@@ -213,7 +213,7 @@ class Shape:
         if draw.random() < 0.3:
             void = [each for each in self.methods if not each.arguments and not each.is_static]
             lines += [f"    static_cast<void>({each.name}());" for each in void[:1]]
-        lines += ["  }", "  struct Inner { int v = 3; };", "  static constexpr int kOwn = 5;",
+        lines += ["  }", "  struct Inner { int v; };", "  static constexpr int kOwn = 5;",
                   "  static int twice(int v) { return 2 * v; }"]
         outside = []
         owner = f"{self.name}<T, kSize>::" if self.is_template else f"{self.name}::"
@@ -310,6 +310,7 @@ class Checker:
     def compiles(self, source):
         """What the compilers say."""
         done = [run([each, *self.flags, "-Wall", "-Wextra", "-Werror", "-Wno-attributes",
+                     "-Wno-infinite-recursion",
                      "-fsyntax-only", "-x", "c++", source]) for each in self.options.compilers]
         return "".join(each.stderr for each in done if each.returncode != 0)
 
@@ -328,9 +329,11 @@ class Checker:
             return "failed", f"ends with {done.returncode}: {done.stderr}"
         if done.stderr or not (made / source.name).exists():
             return "unchanged", done.stderr
-        return "done", self.check_result(source, made / source.name)
+        wrong = self.check_result(source, made / source.name)
+        return ("invalid", "") if wrong is None else ("done", wrong)
 
     def check_result(self, source, result):
+        """What is wrong; None: what it was does not compile either."""
         before, after = source.read_bytes(), result.read_bytes()
         if b"\r\n" in before and re.search(rb"(?<!\r)\n|\r\r", after):
             return "line ends are mixed"
@@ -339,7 +342,7 @@ class Checker:
             return f"comments are lost: {sorted(lost)}"
         said = self.compiles(result)
         if said:
-            return "" if self.compiles(source) else said
+            return None if self.compiles(source) else said
         again = self.refactor(result, self.folder / "again")
         if again.returncode != 0 or list((self.folder / "again").glob("*")):
             return f"is changed again: {again.stderr}"
