@@ -114,6 +114,15 @@ void perdura_audit_words(const void* to, const void* from, size_t bytes, const c
  * pointers are, so that what the memory held before is taken for none. */
 void perdura_audit_made(void* object, int fresh, const char* where);
 
+/* --- where objects are -------------------------------------------------------------------------*/
+
+/* From here on, what this thread allocates with a type is in the container that holds `object`, and
+ * no point moves it: for programs that hash addresses, or keep pointers where points do not look,
+ * as on their stacks. Such an object is in the next version also when nothing leads to it: the
+ * program frees it. NULL: what is allocated is volatile again; so it is when that container is
+ * closed. -PERDURA_NOT_FOUND for what is in no open container. */
+int perdura_allocate_near(const void* object);
+
 /* --- what a program may ask --------------------------------------------------------------------*/
 
 /* How often sites without a type allocated so far: what they gave out is in no version. */

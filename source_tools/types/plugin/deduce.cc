@@ -89,13 +89,30 @@ Size form_of(const ASTContext& context, const Expr* size, int depth) {
   return {};
 }
 
+/// Whether all members of `part` are the first ones of `whole`, by their names and types, as where
+/// a macro declares what structures have in common.
+bool has_members_of(const RecordDecl* whole, const RecordDecl* part) {
+  if (whole->isUnion() || part->isUnion() || part->field_empty()) return false;
+  auto at = whole->field_begin();
+  for (const FieldDecl* field : part->fields()) {
+    if (at == whole->field_end() || at->getDeclName() != field->getDeclName() ||
+        plain(at->getType()) != plain(field->getType()) || at->isBitField() || field->isBitField())
+      return false;
+    ++at;
+  }
+  return true;
+}
+
 /// Whether an object of `whole` begins with one of `part`, as derived structures do.
 bool begins_with(const ASTContext& context, QualType whole, QualType part) {
+  const RecordDecl* const wanted =
+      part->isRecordType() ? part->getAsRecordDecl()->getDefinition() : nullptr;
   for (int depth = 0; depth < kDepthMax; ++depth) {
     if (whole == part) return true;
     const auto* const record = whole->getAs<RecordType>();
     if (record == nullptr || record->getDecl()->getDefinition() == nullptr) return false;
     const RecordDecl* const decl = record->getDecl()->getDefinition();
+    if (wanted != nullptr && has_members_of(decl, wanted)) return true;
     if (const auto* cxx = dyn_cast<CXXRecordDecl>(decl);
         cxx != nullptr && cxx->getNumBases() != 0) {
       whole = plain(cxx->bases_begin()->getType());

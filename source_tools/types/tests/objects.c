@@ -49,6 +49,18 @@ struct tagged {
     uint64_t number;
   } u;
 };
+/* What structures have in common, by a macro, as interpreters declare it. */
+#define HEAD       \
+  struct item* of; \
+  int kind
+struct head {
+  HEAD;
+};
+struct whole {
+  HEAD;
+  uint64_t number;
+  char* text;
+};
 struct root {
   struct item *by_assignment, *by_cast, *by_return, *by_argument, *by_calloc, *by_sizeof_alone;
   struct item *by_choice, *from_allocator, *with_header, *grown_in_container;
@@ -59,6 +71,8 @@ struct root {
   char** texts;
   struct item* derived;
   void* conflict;
+  struct head* head;
+  struct item* near;
   int (*function)(const char*);
   const char* literal;
   char *buffer, *returned_buffer;
@@ -140,6 +154,12 @@ static void make(struct root* root) {
   root->conflict = (struct flexible*)malloc(3 * sizeof(struct tagged));
   memset(root->conflict, 0, 3 * sizeof(struct tagged));
   ((char**)root->conflict)[3] = strdup("in conflict");
+  struct head* head = take(sizeof(struct whole));
+  struct whole* whole = (struct whole*)head;
+  whole->of = root->by_cast;
+  whole->number = (uint64_t)(uintptr_t)root->by_cast; /* stays when that object moves */
+  whole->text = strdup("behind the head");
+  root->head = head;
   root->function = puts;
   root->literal = "a literal";
   carve(root);
@@ -184,8 +204,42 @@ static void check(struct root* root) {
   EXPECT(strcmp(root->derived->text, "derived") == 0);
   EXPECT(strcmp(((struct derived*)root->derived)->more, "more") == 0);
   EXPECT(strcmp(((char**)root->conflict)[3], "in conflict") == 0);
+  EXPECT(strcmp(((struct whole*)root->head)->text, "behind the head") == 0);
   EXPECT(root->function == puts);
   EXPECT(strcmp(root->literal, "a literal") == 0);
+}
+
+/* What is allocated near the root is where it stays, and in the next version. */
+static void allocate_near(int id, struct root* root) {
+  EXPECT(perdura_allocate_near(&id) == -PERDURA_NOT_FOUND);
+  EXPECT(perdura_allocate_near(root) == 0);
+  struct item* first = filled(malloc(sizeof *first), "near");
+  first->next = filled(take(sizeof *first), "from an allocator");
+  first->next->next = filled(calloc(1, sizeof *first), "zeroed");
+  struct item* const second = first->next;
+  first->next = realloc(second, 100 * sizeof *second);
+  struct item* const grown = first->next;
+  free(malloc(sizeof *first));
+  root->near = first;
+  EXPECT(perdura_allocate_near(NULL) == 0);
+  struct item* const moving = filled(malloc(sizeof *moving), "volatile");
+  grown->next->next = moving;
+  pPoint(id);
+  EXPECT(pSync(id) == 0);
+  EXPECT(root->near == first && first->next == grown && grown->next->next != moving);
+  struct item* other = NULL;
+  const int closed = pCAlloc(2, sizeof *other, (void**)&other);
+  EXPECT(closed > 0 && perdura_allocate_near(other) == 0);
+  pCFree(closed);
+  free(filled(malloc(sizeof *first), "volatile again")->text);
+  EXPECT(perdura_allocate_near(NULL) == 0);
+  pCDelete(2);
+}
+static void check_near(const struct item* item) {
+  const char* const texts[] = {"near", "from an allocator", "zeroed", "volatile"};
+  for (int i = 0; i < 4; ++i, item = item->next)
+    EXPECT(item != NULL && strcmp(item->text, texts[i]) == 0);
+  EXPECT(item == NULL);
 }
 
 /* Objects in the container are ordinary memory to free and realloc. */
@@ -267,9 +321,13 @@ int main(int argc, char** argv) {
     EXPECT(id > 0);
     make(root);
     root->grown_in_container = before;
+    const uint64_t number = ((struct whole*)root->head)->number;
     pPoint(id);
     EXPECT(pSync(id) == 0);
     check(root);
+    EXPECT(root->head->of == root->by_cast && (uint64_t)(uintptr_t)root->by_cast != number);
+    EXPECT(((struct whole*)root->head)->number == number);
+    allocate_near(id, root);
     change(root);
     pPoint(id);
     EXPECT(pSync(id) == 0);
@@ -278,6 +336,7 @@ int main(int argc, char** argv) {
     if (id < 0) fprintf(stderr, "%s\n", perdura_last_error());
     EXPECT(id > 0);
     check(root);
+    check_near(root->near);
     EXPECT(strcmp(root->array[499].text, "grown") == 0);
     EXPECT(strcmp(root->grown_in_container->text, "made before") == 0);
   }

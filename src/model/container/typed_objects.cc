@@ -3,6 +3,7 @@
 //
 //   malloc(n) of a known type     a volatile object of that type
 //   ... of an allocator           a volatile object whose words may be pointers, until it is tagged
+//   either, near an object        the same in the container that holds that object
 //   free(p)                       back to where p is from: volatile objects, a container, malloc
 //
 // In a forked child, whose parent's volatile objects cannot change, malloc serves.
@@ -26,6 +27,7 @@
 
 #include "base/process.hpp"
 #include "model/container/container_runtime.hpp"
+#include "store/c_error.hpp"
 #include "store/runtime.hpp"
 
 namespace perdura {
@@ -67,12 +69,27 @@ bool holds(const void* object) noexcept {
   std::abort();
 }
 
+/// What this thread said of where its objects are to be (perdura_allocate_near). The address, and
+/// not its container, which may be closed.
+constinit thread_local const void* near_object = nullptr;
+
+detail::Runtime* nearby() noexcept {
+  return near_object == nullptr ? nullptr : detail::runtime_holding(near_object);
+}
+
+/// Volatile objects before those of a container, as a cut stops them.
 Result<void*> try_make(VolatileHeap& objects, const perdura_type& type, size_t bytes,
                        unsigned shape, bool zeroed) {
+  const bool flexible = shape == PERDURA_SHAPE_FLEXIBLE;
   Mutator& mutator = objects.mutators().this_thread();
   const InOperation operation(mutator);
-  return objects.heap().allocate_array(mutator, type, bytes, zeroed,
-                                       shape == PERDURA_SHAPE_FLEXIBLE);
+  if (detail::Runtime* const runtime = nearby()) [[unlikely]] {
+    PERDURA_TRY(runtime->usable());
+    Mutator& inner = runtime->mutators().this_thread();
+    const InOperation inside(inner);
+    return runtime->heap().allocate_array(inner, type, bytes, zeroed, flexible);
+  }
+  return objects.heap().allocate_array(mutator, type, bytes, zeroed, flexible);
 }
 
 /// Words that hold pointers are zero, also where malloc's are not: a pointer that was there before
@@ -285,13 +302,18 @@ void* perdura_typed_new(size_t bytes, const perdura_type* type, unsigned shape) 
   return made;
 }
 
-// An object in a container has its type already, and what malloc made none. What lies in a larger
-// block, of which an allocator gives out parts, may be of several types: its words stay what they
-// are.
+// An object in a container has its type already, unless it was made there, and what malloc made
+// none. What lies in a larger block, of which an allocator gives out parts, may be of several
+// types: its words stay what they are.
 void* perdura_typed_tag(void* place, size_t bytes, const perdura_type* type, unsigned shape) {
   VolatileHeap* const objects = VolatileHeap::existing();
-  if (place == nullptr || objects == nullptr || !objects->contains(place)) return place;
-  heap::Heap& heap = objects->heap();
+  if (place == nullptr || objects == nullptr) return place;
+  detail::Runtime* runtime = nullptr;
+  if (!objects->contains(place)) {
+    runtime = nearby();
+    if (runtime == nullptr || !runtime->region().contains(place)) return place;
+  }
+  heap::Heap& heap = runtime != nullptr ? runtime->heap() : objects->heap();
   const heap::Block block = heap.block_at(place, kHeaderMax);
   if (block.entry.units == 0) return place;
   const auto offset =
@@ -304,7 +326,13 @@ void* perdura_typed_tag(void* place, size_t bytes, const perdura_type* type, uns
     if (offset != 0) type = &shifted_cached(*type, static_cast<u32>(offset), flexible);
     Mutator& mutator = objects->mutators().this_thread();
     const InOperation operation(mutator);
-    (void)heap.retype(mutator, block, *type, flexible);  // else its words may be pointers
+    if (runtime == nullptr) {
+      (void)heap.retype(mutator, block, *type, flexible);  // else its words may be pointers
+      return place;
+    }
+    Mutator& inner = runtime->mutators().this_thread();
+    const InOperation inside(inner);
+    (void)heap.retype(inner, block, *type, flexible);
   } catch (...) {
   }
   return place;
@@ -336,6 +364,18 @@ void perdura_typed_free(void* object) {
 
 size_t perdura_typed_usable_size(const void* object) {
   return object != nullptr ? usable_bytes(object) : 0;
+}
+
+int perdura_allocate_near(const void* object) {
+  return detail::c_call([&] {
+    const detail::Runtime* const runtime =
+        object != nullptr ? detail::runtime_holding(object) : nullptr;
+    if (object != nullptr && (runtime == nullptr || !runtime->is_container()))
+      throw Error(Code::kNotFound,
+                  "what to allocate near is in no container that is open; name its root, or an "
+                  "object that a point has found");
+    near_object = object;
+  });
 }
 
 }  // extern "C"
