@@ -4,6 +4,7 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -79,11 +80,18 @@ Measured table4(Context& context) {
 
 #ifdef PERDURA_TYPES
 
-/// SQLite and its load, with types of what it allocates and without.
-class TypedSqlite {
+/// A program of fetch_sources.sh: the sources that are compiled with types, and those that are
+/// compiled without, which are folders with a folder of its name.
+struct Program {
+  std::string name;
+  std::string with, without;
+};
+
+/// A program, with types of what it allocates and without.
+class TypedProgram {
  public:
-  TypedSqlite(Context& context, std::string folder)
-      : context_(context), folder_(std::move(folder)) {}
+  TypedProgram(std::string folder, Program program)
+      : folder_(std::move(folder)), program_(std::move(program)) {}
 
   double compile_s(bool typed) {
     made_.insert(typed);
@@ -93,55 +101,90 @@ class TypedSqlite {
     run_command(step("link", typed));
     return seconds;
   }
-  double run_s(bool typed) {
+  /// Of a run with these arguments for a shell, and variables NAME=VALUE.
+  double run_s(bool typed, const std::string& arguments, const std::string& variables = "") {
     if (!made_.contains(typed)) compile_s(typed);
     const double start = now_s();
     run_command({"/usr/bin/env", "sh", "-c",
-                 fmt::format("taskset -c {} {}/sqlite --size {} :memory: >/dev/null", kMutatorCpu,
-                             build(typed), context_.scale(60, 20))});
+                 fmt::format("{} taskset -c {} {}/{} {} >/dev/null", variables, kMutatorCpu,
+                             build(typed), program_.name, arguments)});
     return now_s() - start;
   }
 
  private:
-  std::string build(bool typed) const { return folder_ + (typed ? "/typed" : "/plain"); }
+  std::string build(bool typed) const {
+    return fmt::format("{}/{}_{}", folder_, program_.name, typed ? "typed" : "plain");
+  }
   ChildArguments step(const char* what, bool typed) const {
     ChildArguments command = {PERDURA_SOURCES "/bench/unmodified/compile_program.sh",
                               what,
-                              folder_,
-                              "sqlite",
+                              typed ? program_.with : program_.without,
+                              program_.name,
                               build(typed),
                               typed ? PERDURA_DRIVER : PERDURA_CLANG,
                               "-O2"};
     if (typed) {
       command.emplace_back("--perdura-types");
-      command.emplace_back("--perdura-allocators=" PERDURA_SOURCES
-                           "/bench/unmodified/sqlite_allocators");
+      command.push_back(fmt::format("--perdura-allocators=" PERDURA_SOURCES
+                                    "/bench/unmodified/{}_allocators",
+                                    program_.name));
     }
     return command;
   }
 
-  Context& context_;
   std::string folder_;
+  Program program_;
   std::set<bool> made_;
 };
 
+Measured with_and_without(const Paired& pairs) {
+  return {pairs.ratio,
+          {{"with_s", pairs.subject}, {"without_s", pairs.base}, {"ratios", pairs.ratios}}};
+}
+
 void report_types(Context& context, const std::string& folder) {
-  TypedSqlite sqlite(context, folder);
-  const auto figure = [](const Paired& pairs) {
-    return Measured{
-        pairs.ratio,
-        {{"with_s", pairs.subject}, {"without_s", pairs.base}, {"ratios", pairs.ratios}}};
-  };
+  TypedProgram sqlite(folder, {"sqlite", folder, folder});
+  const std::string load = fmt::format("--size {} :memory:", context.scale(60, 20));
   context.measure("compile", "ratio", Reach::at_most(1.25), [&] {
-    return figure(paired(
+    return with_and_without(paired(
         context.scale(3, 1), [&] { return sqlite.compile_s(true); },
         [&] { return sqlite.compile_s(false); }, false));
   });
   context.measure("types_sqlite", "ratio", Reach::at_most(1.03), [&] {
-    return figure(paired(
-        context.scale(9, 3), [&] { return sqlite.run_s(true); },
-        [&] { return sqlite.run_s(false); }));
+    return with_and_without(paired(
+        context.scale(9, 3), [&] { return sqlite.run_s(true, load); },
+        [&] { return sqlite.run_s(false, load); }));
   });
+}
+
+/// Lua whose state is in a container: how many lines that takes, and what types cost it as an
+/// ordinary interpreter, and what being in a container does besides, without a checkpoint.
+void report_lua(Context& context, const std::string& folder) {
+  const std::string patched = folder + "/patched";
+  ChildProcess patch(ChildProcess::kCommand,
+                     {PERDURA_SOURCES "/bench/unmodified/patch_lua.sh", folder, patched});
+  const double lines = std::stod(patch.read_line());
+  if (patch.wait() != 0) throw std::runtime_error("the lines do not fit this version of Lua");
+  context.measure("lua", "lines added", Reach::at_most(20), [&] { return Measured{lines}; });
+  TypedProgram lua(folder, {"lua", patched, folder});
+  const std::string state = context.path(Place::kDisk, "lua_state");
+  const auto compared = [&](const std::string& load, const std::string& variables) {
+    return with_and_without(paired(
+        context.scale(9, 3),
+        [&] {
+          context.remove(state);
+          return lua.run_s(true, load, variables);
+        },
+        [&] { return lua.run_s(false, load); }));
+  };
+  const std::string work =
+      fmt::format(PERDURA_SOURCES "/bench/unmodified/work.lua {}", context.scale(8, 4));
+  const std::string trees = PERDURA_SOURCES "/bench/unmodified/trees.lua";
+  context.measure("types_lua", "ratio", Reach::none(), [&] { return compared(work, ""); });
+  context.measure("types_lua_trees", "ratio", Reach::none(), [&] { return compared(trees, ""); });
+  context.measure("durable_lua_trees", "ratio", Reach::none(),
+                  [&] { return compared(trees, "LUA_STATE=file:" + state); });
+  context.remove(state);
 }
 
 #endif
@@ -153,11 +196,14 @@ void run(Context& context) {
                   [&] { return rightly(context, "*"); });
   context.measure("table4", "programs as in the paper", Reach::none(),
                   [&] { return table4(context); });
-  if (!context.wants("classify_s") && !context.wants("types_sqlite") && !context.wants("compile"))
+  constexpr const char* kOfPrograms[] = {"classify_s", "compile",         "types_sqlite",     "lua",
+                                         "types_lua",  "types_lua_trees", "durable_lua_trees"};
+  if (std::none_of(std::begin(kOfPrograms), std::end(kOfPrograms),
+                   [&](const char* key) { return context.wants(key); }))
     return;
   const std::string folder = context.path(Place::kDisk, "sources");
   context.progress("fetching sources");
-  run_command({PERDURA_SOURCES "/bench/unmodified/fetch_sources.sh", folder, "sqlite3"});
+  run_command({PERDURA_SOURCES "/bench/unmodified/fetch_sources.sh", folder, "sqlite3", "lua5.4"});
   context.measure("classify_s", "s", Reach::at_most(15), [&] {
     std::vector<double> seconds;
     for (int i = 0; i < context.scale(5, 1); ++i) {
@@ -172,11 +218,13 @@ void run(Context& context) {
   });
 #ifdef PERDURA_TYPES
   report_types(context, folder);
+  report_lua(context, folder);
 #endif
   fs::remove_all(folder);
 }
 
-const Registration kThis("tools", "the source tools: verdicts, and the time for SQLite", run);
+const Registration kThis("tools",
+                         "the source tools: verdicts, types of allocations, SQLite and Lua", run);
 
 }  // namespace
 }  // namespace perdura::bench

@@ -72,6 +72,8 @@ void* allocate_flexible(const perdura_type& type, std::size_t bytes) {
 void* reallocate(void* object, std::size_t bytes) {
   const Home home(object);
   VolatileHeap& objects = VolatileHeap::instance();
+  if (!objects.has_said()) [[likely]]
+    return value_or_throw(home.heap().reallocate_typed(home.mutator(), object, bytes));
   const u64 old_bytes = value_or_throw(home.heap().usable(object)).bytes;
   auto said = objects.take(object, old_bytes);
   auto made = home.heap().reallocate_typed(home.mutator(), object, bytes);
@@ -88,6 +90,10 @@ void deallocate(void* object) {
   if (object == nullptr) return;
   const Home home(object);
   VolatileHeap& objects = VolatileHeap::instance();
+  if (!objects.has_said()) [[likely]] {
+    value_or_throw(home.heap().deallocate(home.mutator(), object));
+    return;
+  }
   const u64 bytes = value_or_throw(home.heap().usable(object)).bytes;
   auto said = objects.take(object, bytes);  // of another one's from when it is freed
   Status freed = home.heap().deallocate(home.mutator(), object);
