@@ -2,7 +2,7 @@
 -- round when it is durable, with a sum of the whole state, which plain Lua prints as well. The
 -- argument of the script is the number of rounds (the global `rounds`).
 local checkpoint = checkpoint or function() end
-local rounds = 500
+local rounds = 300
 
 -- Order does not matter to it: where plain Lua has an object's key depends on its address.
 local function hash(text)

@@ -8,7 +8,7 @@
 
 __attribute__((constructor)) static void take(void) {
   const char* const taken = getenv("TAKEN");
-  if (taken == NULL) return;
+  if (taken == NULL || *taken == 0) return;
   void* const page = (void*)(strtoull(taken, NULL, 16) / 4096 * 4096);
   if (mmap(page, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == page)
     return;
