@@ -1,10 +1,14 @@
-# perdura_instrument(TARGET… [STORES] [TYPES]): their code, C and C++, is compiled by Clang 19 to
-# report what it stores (docs/compiler.md), which it is without a word as well, or with types of what
-# it allocates (docs/types.md). What a shared library needs besides is its program's.
+# perdura_instrument(TARGET… [STORES] [TYPES [AUDIT]]): their code, C and C++, is compiled by Clang
+# 19 to report what it stores (docs/compiler.md), which it is without a word as well, or with types
+# of what it allocates, and checks of the pointers that it stores (docs/types.md). What a shared
+# library needs besides is its program's.
 
 function(perdura_instrument)
-  cmake_parse_arguments(PARSE_ARGV 0 perdura "STORES;TYPES" "" "")
+  cmake_parse_arguments(PARSE_ARGV 0 perdura "STORES;TYPES;AUDIT" "" "")
   set(targets ${perdura_UNPARSED_ARGUMENTS})
+  if(perdura_AUDIT AND NOT perdura_TYPES)
+    message(FATAL_ERROR "perdura_instrument: AUDIT checks types; say TYPES besides")
+  endif()
   if(NOT perdura_TYPES)
     set(perdura_STORES ON)
   endif()
@@ -38,6 +42,9 @@ function(perdura_instrument)
     foreach(plugin IN LISTS plugins)
       target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:C,CXX>:SHELL:-fplugin=${plugin} -fpass-plugin=${plugin}>")
     endforeach()
+    if(perdura_AUDIT)
+      target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:C,CXX>:SHELL:-fplugin-arg-perdura_types-audit -gline-tables-only -ftrivial-auto-var-init=zero>")
+    endif()
     get_target_property(type ${target} TYPE)
     if(NOT type MATCHES "^(SHARED|MODULE)_LIBRARY$")
       target_link_libraries(${target} PRIVATE ${libraries})

@@ -23,7 +23,7 @@ Effects::Effects(Program& with) : program(with) {
   solve_all();
 }
 
-Targets Effects::content_of(Body& body, Target target) {
+Targets Effects::content_of(SolvedBody& body, Target target) {
   Targets all;
   const auto at = body.content.find(target.code());
   if (at != body.content.end()) all = at->second;
@@ -54,13 +54,13 @@ Targets Effects::content_of(Body& body, Target target) {
   return all;
 }
 
-Targets Effects::content_of(Body& body, const Targets& targets) {
+Targets Effects::content_of(SolvedBody& body, const Targets& targets) {
   Targets all;
   for (const std::uint32_t each : targets) all.add(content_of(body, Target::of(each)));
   return all;
 }
 
-void Effects::close(Body& body, Targets& targets) {
+void Effects::close(SolvedBody& body, Targets& targets) {
   std::vector<std::uint32_t> work(targets.begin(), targets.end());
   while (!work.empty()) {
     const Targets next = content_of(body, Target::of(work.back()));
@@ -70,7 +70,7 @@ void Effects::close(Body& body, Targets& targets) {
   }
 }
 
-Targets Effects::poroots_of(const Body& body, const Targets& objects) {
+Targets Effects::poroots_of(const SolvedBody& body, const Targets& objects) {
   Targets all;
   for (const std::uint32_t code : objects) {
     const Target target = Target::of(code);
@@ -160,7 +160,7 @@ Targets Effects::single(Target target) {
   return one;
 }
 
-std::vector<Targets> Effects::arguments_of(const Body& body, const Call& call) const {
+std::vector<Targets> Effects::arguments_of(const SolvedBody& body, const Call& call) const {
   std::vector<Targets> arguments;
   for (const Id each : call.arguments)
     arguments.push_back(each == kNone ? single({Target::kTold, Target::kNull}) : body.values[each]);
@@ -177,9 +177,9 @@ bool Effects::is_data(const Function& function, Target target) {
   return target.kind == Target::kLocal || target.kind == Target::kConstant;
 }
 
-void Effects::visit_pointer(Body& body, const Targets& pointer,
+void Effects::visit_pointer(SolvedBody& body, const Targets& pointer,
                             const std::vector<Targets>& arguments, const Pending* through,
-                            const Body* origin, Id call, Visitor& visitor) {
+                            const SolvedBody* origin, Id call, Visitor& visitor) {
   if (++visitor.pointers > kPointersMax)
     return visitor.missing(Kind::kIndirect, "a function by a pointer", through);
   if (pointer.empty()) visitor.missing(Kind::kIndirect, "a function by a pointer", through);
@@ -210,7 +210,7 @@ void Effects::visit_pointer(Body& body, const Targets& pointer,
   if (!symbolic.empty()) visitor.pending({origin, call, std::move(symbolic), arguments});
 }
 
-void Effects::visit_function(Body& body, const std::string& key,
+void Effects::visit_function(SolvedBody& body, const std::string& key,
                              const std::vector<Targets>& arguments, const Pending* through,
                              Visitor& visitor) {
   const auto at = bodies.find(key);
@@ -233,7 +233,7 @@ void Effects::visit_function(Body& body, const std::string& key,
   }
 }
 
-void Effects::visit_call(Body& body, Id id, Visitor& visitor) {
+void Effects::visit_call(SolvedBody& body, Id id, Visitor& visitor) {
   const Call& call = body.function->calls[id];
   const std::vector<Targets> arguments = arguments_of(body, call);
   if (call.pointer == kNone) {

@@ -15,11 +15,11 @@
 
 namespace perdura::source {
 
-struct Body;
+struct SolvedBody;
 
 /// A call by a pointer that the caller hands over.
 struct Pending {
-  const Body* origin;
+  const SolvedBody* origin;
   Id call;
   Targets callee;
   std::vector<Targets> arguments;
@@ -33,12 +33,12 @@ struct Summary {
   Targets returned;
   std::map<std::uint32_t, Targets> stored;                       ///< where, and what
   std::map<std::uint32_t, std::set<std::string>> reinterpreted;  ///< where, and as what
-  std::map<std::pair<const Body*, Id>, Pending> pending;         ///< by where it is called
+  std::map<std::pair<const SolvedBody*, Id>, Pending> pending;   ///< by where it is called
   bool too_many_pending = false;
   bool operator==(const Summary&) const = default;
 };
 
-struct Body {
+struct SolvedBody {
   const Function* function;
   std::vector<Targets> values{};
   std::unordered_map<std::uint32_t, Targets> content{};
@@ -58,7 +58,7 @@ class Effects {
   /// What targets of a called function are for who calls it with these.
   class Caller {
    public:
-    Caller(Effects& effects, Body& body, const std::vector<Targets>& arguments)
+    Caller(Effects& effects, SolvedBody& body, const std::vector<Targets>& arguments)
         : effects_(effects), body_(body), arguments_(arguments) {}
     const Targets& sees(Target target);
     Targets sees(const Targets& targets);
@@ -69,7 +69,7 @@ class Effects {
     Targets variables_of(const Targets& content) const;
 
     Effects& effects_;
-    Body& body_;
+    SolvedBody& body_;
     const std::vector<Targets>& arguments_;
     std::unordered_map<std::uint32_t, Targets> seen_;
   };
@@ -84,45 +84,47 @@ class Effects {
     std::function<void(Pending pending)> pending;
     int pointers = 0;  ///< that were looked at
   };
-  void visit_call(Body& body, Id id, Visitor& visitor);
+  void visit_call(SolvedBody& body, Id id, Visitor& visitor);
 
   Program& program;
   Target kept;           ///< where a pointer leads that is in the object
   Target lost;           ///< where one leads of which nothing is known
   Target reinterpreted;  ///< the same, since its bytes were another type's
   Target another;        ///< the memory of another object
-  std::map<std::string, std::vector<Body>, std::less<>> bodies;
+  std::map<std::string, std::vector<SolvedBody>, std::less<>> bodies;
   std::map<std::string, Summary, std::less<>> summaries;
 
  private:
   // --- what targets are
 
   /// Where the pointers lead that are there.
-  Targets content_of(Body& body, Target target);
-  Targets content_of(Body& body, const Targets& targets);
+  Targets content_of(SolvedBody& body, Target target);
+  Targets content_of(SolvedBody& body, const Targets& targets);
   /// Adds what can be reached from them.
-  void close(Body& body, Targets& targets);
-  Targets poroots_of(const Body& body, const Targets& objects);
-  std::vector<Targets> arguments_of(const Body& body, const Call& call) const;
+  void close(SolvedBody& body, Targets& targets);
+  Targets poroots_of(const SolvedBody& body, const Targets& objects);
+  std::vector<Targets> arguments_of(const SolvedBody& body, const Call& call) const;
   static Leads leads_of(const Function& function, Id parameter);
   /// Never the address of a function.
   static bool is_data(const Function& function, Target target);
-  void visit_pointer(Body& body, const Targets& pointer, const std::vector<Targets>& arguments,
-                     const Pending* through, const Body* origin, Id call, Visitor& visitor);
-  void visit_function(Body& body, const std::string& key, const std::vector<Targets>& arguments,
-                      const Pending* through, Visitor& visitor);
+  void visit_pointer(SolvedBody& body, const Targets& pointer,
+                     const std::vector<Targets>& arguments, const Pending* through,
+                     const SolvedBody* origin, Id call, Visitor& visitor);
+  void visit_function(SolvedBody& body, const std::string& key,
+                      const std::vector<Targets>& arguments, const Pending* through,
+                      Visitor& visitor);
 
   // --- one body. True: something has changed
 
-  static bool grow(Body& body, Targets& targets, const Targets& what);
+  static bool grow(SolvedBody& body, Targets& targets, const Targets& what);
   static Targets single(Target target);
-  bool put(Body& body, const Targets& places, const Targets& what);
+  bool put(SolvedBody& body, const Targets& places, const Targets& what);
   /// Bytes of the object, or from outside: pointers among them are what these are.
-  static bool is_of_bytes(const Body& body, const Fact& fact);
+  static bool is_of_bytes(const SolvedBody& body, const Fact& fact);
   /// Where other types' values may have been stored, pointers are not to be trusted.
-  bool doubt(Body& body, const Targets& places, const std::string& type);
-  bool apply_call(Body& body, Id id, std::vector<Pending>& pending);
-  void solve(Body& body, Summary& summary);
+  bool doubt(SolvedBody& body, const Targets& places, const std::string& type);
+  bool apply_call(SolvedBody& body, Id id, std::vector<Pending>& pending);
+  void solve(SolvedBody& body, Summary& summary);
 
   // --- summaries
 
@@ -134,8 +136,8 @@ class Effects {
   /// Of several types it may be any.
   static void add_type(Summary& summary, std::uint32_t where, const std::string& type);
   static void add_symbolic(Targets& to, const Targets& from);
-  void summarize(Body& body, Summary& summary);
-  void summarize_call(Body& body, Id id, Summary& summary);
+  void summarize(SolvedBody& body, Summary& summary);
+  void summarize_call(SolvedBody& body, Id id, Summary& summary);
 
   // --- all of them
 
@@ -143,7 +145,7 @@ class Effects {
   std::vector<std::string> in_order() const;
   void solve_all();
 
-  std::map<std::string, std::set<const Body*>, std::less<>> users_;  ///< by who is called
+  std::map<std::string, std::set<const SolvedBody*>, std::less<>> users_;  ///< by who is called
 };
 
 }  // namespace perdura::source

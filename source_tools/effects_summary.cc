@@ -12,13 +12,13 @@ constexpr int kToldApart = 6;
 
 }  // namespace
 
-bool Effects::grow(Body& body, Targets& targets, const Targets& what) {
+bool Effects::grow(SolvedBody& body, Targets& targets, const Targets& what) {
   if (&targets == &what || !targets.add(what)) return false;
   ++body.changes;
   return true;
 }
 
-bool Effects::put(Body& body, const Targets& places, const Targets& what) {
+bool Effects::put(SolvedBody& body, const Targets& places, const Targets& what) {
   bool changed = false;
   for (const std::uint32_t each : places) {
     const Target place = Target::of(each);
@@ -28,7 +28,7 @@ bool Effects::put(Body& body, const Targets& places, const Targets& what) {
   return changed;
 }
 
-bool Effects::is_of_bytes(const Body& body, const Fact& fact) {
+bool Effects::is_of_bytes(const SolvedBody& body, const Fact& fact) {
   return fact.from != kNone && std::ranges::all_of(body.values[fact.from], [](std::uint32_t code) {
            const Target target = Target::of(code);
            return target.kind == Target::kPoroot || target.kind == Target::kOutside ||
@@ -36,7 +36,7 @@ bool Effects::is_of_bytes(const Body& body, const Fact& fact) {
          });
 }
 
-bool Effects::doubt(Body& body, const Targets& places, const std::string& type) {
+bool Effects::doubt(SolvedBody& body, const Targets& places, const std::string& type) {
   bool changed = false;
   for (const std::uint32_t each : places) {
     const Target place = Target::of(each);
@@ -48,7 +48,7 @@ bool Effects::doubt(Body& body, const Targets& places, const std::string& type) 
   return changed;
 }
 
-bool Effects::apply_call(Body& body, Id id, std::vector<Pending>& pending) {
+bool Effects::apply_call(SolvedBody& body, Id id, std::vector<Pending>& pending) {
   const Call& call = body.function->calls[id];
   bool changed = false;
   Targets answer;
@@ -150,7 +150,7 @@ void Effects::add_symbolic(Targets& to, const Targets& from) {
     if (Target::of(each).is_symbolic()) to.add(Target::of(each));
 }
 
-void Effects::solve(Body& body, Summary& summary) {
+void Effects::solve(SolvedBody& body, Summary& summary) {
   const Function& function = *body.function;
   body.values.resize(function.values);
   body.applied.assign(function.calls.size(), {});
@@ -181,7 +181,7 @@ void Effects::solve(Body& body, Summary& summary) {
           if (!is_of_bytes(body, fact)) changed |= doubt(body, body.values[fact.to], fact.name);
           break;
         case Fact::kCall: {
-          Body::Applied& applied = body.applied[fact.call];
+          SolvedBody::Applied& applied = body.applied[fact.call];
           if (applied.changes == body.changes) break;
           applied.pending.clear();
           applied.changes = body.changes;
@@ -199,7 +199,7 @@ void Effects::solve(Body& body, Summary& summary) {
   summarize(body, summary);
 }
 
-void Effects::summarize(Body& body, Summary& summary) {
+void Effects::summarize(SolvedBody& body, Summary& summary) {
   for (const Fact& fact : body.function->facts) {
     const auto at = [&](Id value) -> const Targets& {
       static const Targets kEmpty;
@@ -236,7 +236,7 @@ void Effects::summarize(Body& body, Summary& summary) {
     stored.add(exported(what));
     limit(stored);
   }
-  for (const Body::Applied& applied : body.applied) {
+  for (const SolvedBody::Applied& applied : body.applied) {
     for (const Pending& each : applied.pending) {
       Pending& out =
           summary.pending
@@ -256,7 +256,7 @@ void Effects::summarize(Body& body, Summary& summary) {
   }
 }
 
-void Effects::summarize_call(Body& body, Id id, Summary& summary) {
+void Effects::summarize_call(SolvedBody& body, Id id, Summary& summary) {
   Visitor visitor;
   visitor.direct = [&](const std::string& key, const std::vector<Targets>& arguments,
                        const Pending*) {
@@ -284,7 +284,7 @@ std::vector<std::string> Effects::in_order() const {
   };
   const auto step_of = [&](const std::string& key) {
     Step step{&key, {}, 0};
-    for (const Body& body : bodies.at(key))
+    for (const SolvedBody& body : bodies.at(key))
       for (const Call& call : body.function->calls)
         if (call.pointer == kNone && bodies.contains(call.callee))
           step.callees.push_back(&call.callee);
@@ -320,10 +320,10 @@ void Effects::solve_all() {
     const std::string& key = order[*work.begin()];
     work.erase(work.begin());
     Summary summary = summaries[key];
-    for (Body& body : bodies[key]) solve(body, summary);
+    for (SolvedBody& body : bodies[key]) solve(body, summary);
     if (summary == summaries[key]) continue;
     summaries[key] = std::move(summary);
-    for (const Body* user : users_[key]) work.insert(positions.at(user->function->key));
+    for (const SolvedBody* user : users_[key]) work.insert(positions.at(user->function->key));
   }
 }
 

@@ -198,14 +198,14 @@ bool Lowering::call_known(const clang::FunctionDecl* function, const clang::Call
     result = unresolved(Kind::kGlobal, std::string(variable), arguments, call->getType(), at);
     return true;
   }
-  static constexpr Model kNumbersAlone{"", -1};
-  const Model* model = model_of({name.data(), name.size()}, is_builtin);
+  static constexpr FunctionModel kNumbersAlone{"", -1};
+  const FunctionModel* model = model_of({name.data(), name.size()}, is_builtin);
   if (builtin != 0 && name.contains("_overflow") && call->getNumArgs() == 3) {
-    static constexpr Model kOverflow{"..w", -1};
+    static constexpr FunctionModel kOverflow{"..w", -1};
     model = &kOverflow;
   }
   if (builtin != 0 && (name.starts_with("addc") || name.starts_with("subc"))) {
-    static constexpr Model kCarry{"...w", -1};
+    static constexpr FunctionModel kCarry{"...w", -1};
     model = &kCarry;
   }
   if (builtin != 0 && model == nullptr && context_.BuiltinInfo.isConst(builtin) &&
@@ -217,7 +217,7 @@ bool Lowering::call_known(const clang::FunctionDecl* function, const clang::Call
   return true;
 }
 
-void Lowering::apply(const Model& model, const clang::CallExpr* call, Id& result) {
+void Lowering::apply(const FunctionModel& model, const clang::CallExpr* call, Id& result) {
   const clang::SourceLocation at = call->getExprLoc();
   std::vector<Id> values;
   for (const clang::Expr* each : call->arguments())

@@ -8,8 +8,8 @@
 namespace perdura::source {
 namespace {
 
-const std::map<std::string_view, Model>& models() {
-  static const std::map<std::string_view, Model> kModels = {
+const std::map<std::string_view, FunctionModel>& models() {
+  static const std::map<std::string_view, FunctionModel> kModels = {
       {"memcpy", {"cs.", 0}},        {"memmove", {"cs.", 0}},
       {"mempcpy", {"cs.", 0}},       {"memcpy_inline", {"cs.", -1}},
       {"memset", {"w..", 0}},        {"memset_inline", {"w..", -1}},
@@ -119,8 +119,8 @@ const std::set<std::string_view>& builtins() {
 
 }  // namespace
 
-const Model* model_of(std::string_view name, bool is_builtin) {
-  static constexpr Model kNumbersAlone{"", -1};
+const FunctionModel* model_of(std::string_view name, bool is_builtin) {
+  static constexpr FunctionModel kNumbersAlone{"", -1};
   const auto at = models().find(name);
   if (at != models().end()) return &at->second;
   if (math().contains(name) || numbers().contains(name)) return &kNumbersAlone;

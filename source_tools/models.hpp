@@ -7,7 +7,7 @@
 namespace perdura::source {
 
 /// Of a function of the C library, or of the compiler.
-struct Model {
+struct FunctionModel {
   /// Of each argument: r it is read through, w written, b both, c written with what is read at s;
   /// . it is a number, or its address alone counts. What is missing at the end is numbers.
   std::string_view arguments;
@@ -16,7 +16,7 @@ struct Model {
 
 /// nullptr: not known. `name` without __builtin_, and without std:: where C has it as well.
 /// `is_builtin`: it had __builtin_ in front.
-const Model* model_of(std::string_view name, bool is_builtin);
+const FunctionModel* model_of(std::string_view name, bool is_builtin);
 /// Functions that give memory out, take it back, or make it another size.
 bool is_allocator(std::string_view name);
 /// The variable of the C library that a function reads or changes; "": it is none of these.

@@ -68,7 +68,7 @@ struct Solver::Parts : Effects {
     const Question question = search.nodes[index].question;
     const auto at = bodies.find(question.key);
     if (at == bodies.end()) return;
-    for (Body& body : at->second) {
+    for (SolvedBody& body : at->second) {
       for (const Fact& fact : body.function->facts) {
         if (fact.what == Fact::kReason) {
           const bool throws = fact.kind == Kind::kThrows;
@@ -83,7 +83,7 @@ struct Solver::Parts : Effects {
     }
   }
 
-  void answer_access(Search& search, std::size_t index, const Question& question, Body& body,
+  void answer_access(Search& search, std::size_t index, const Question& question, SolvedBody& body,
                      const Fact& fact) {
     const bool reads = fact.what == Fact::kLoad || fact.what == Fact::kRead;
     const bool writes = fact.what == Fact::kStore || fact.what == Fact::kWrite;
@@ -144,7 +144,7 @@ struct Solver::Parts : Effects {
     });
   }
 
-  void answer_call(Search& search, std::size_t index, const Question& question, Body& body,
+  void answer_call(Search& search, std::size_t index, const Question& question, SolvedBody& body,
                    const Fact& fact) {
     const bool guarded = body.function->calls[fact.call].guarded;
     const auto place_through = [&](const Pending* through) {
@@ -208,7 +208,7 @@ struct Solver::Parts : Effects {
   }
 
   /// Functions that a method gets from its caller.
-  void tell_pending(Search& search, Body& body) {
+  void tell_pending(Search& search, SolvedBody& body) {
     for (const Fact& fact : body.function->facts) {
       if (fact.what != Fact::kCall) continue;
       Visitor visitor;
@@ -274,7 +274,7 @@ struct Solver::Parts : Effects {
           start({Question::kTarget, method.key, code, Kind::kArgument, name});
         }
       }
-      for (Body& body : at->second) tell_pending(search, body);
+      for (SolvedBody& body : at->second) tell_pending(search, body);
     }
     for (std::size_t i = 0; i < search.nodes.size() && (most == 0 || search.reasons.size() < most);
          ++i)

@@ -68,9 +68,9 @@ static void bad(struct node* a, struct node* b, struct plain* plain) {
   const struct pair both = paired(a);
   *(struct pair*)&plain->numbers[2] = both;                  /* told: a structure by assignment */
   __atomic_store_n(&b->number, hidden(a), __ATOMIC_RELEASE); /* the same slot as above */
-  __atomic_exchange_n((struct node**)&plain->numbers[0], a,
-                      __ATOMIC_SEQ_CST);         /* told: an exchange */
-  *(int (**)(const char*))(a->text + 16) = puts; /* told: a function */
+  struct node** const slot = (struct node**)&plain->numbers[0];
+  __atomic_exchange_n(slot, a, __ATOMIC_SEQ_CST); /* told: an exchange */
+  *(int (**)(const char*))(a->text + 16) = puts;  /* told: a function */
 }
 
 static void carve(struct node* a) {

@@ -59,7 +59,7 @@ joined() {
 }
 kills=0 moved=0 at=
 for moment in $moments; do
-  preload= taken=
+  preload='' taken=''
   if [ $((kills % 2)) -eq 1 ]; then preload=$work/take_address.so taken=$at; fi
   status=0
   timeout -s KILL "$moment" env LD_PRELOAD="$preload" TAKEN="$taken" \

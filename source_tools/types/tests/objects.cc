@@ -91,9 +91,22 @@ static void check(World& world) {
   EXPECT(world.numbers[2] == 3 && world.numbers[19] == 0);
 }
 
+/// How the container is kept, as the third argument says.
+static perdura::Options options_of(const std::string& way) {
+  perdura::Options options;
+  options.region_limit_bytes = 256 << 20;
+  if (way == "remap" || way == "remap_background") options.engine = perdura::Engine::kRemap;
+  if (way == "remap_background") options.capture = perdura::Capture::kBackground;
+  if (way == "copies") options.engine = perdura::Engine::kDualCopy;
+  if (way == "protect") options.tracking = perdura::Tracking::kProtect;
+  if (way == "region") options.region = "another";
+  if (way == "elsewhere") options.region_address = std::uintptr_t{0x2a} << 40;
+  return options;
+}
+
 int main(int argc, char** argv) {
-  EXPECT(argc == 3);
-  auto container = perdura::Container::open(argv[2]);
+  EXPECT(argc == 3 || argc == 4);
+  auto container = perdura::Container::open(argv[2], options_of(argc == 4 ? argv[3] : ""));
   auto& root = *static_cast<Root*>(container.root(*PERDURA_RECORD(Root)));
   if (std::strcmp(argv[1], "make") == 0) {
     try {

@@ -28,3 +28,15 @@ for level in O1 O2; do
   killed ./objects_cc make "file:$work/cc_$level"
   killed ./objects_cc check "file:$work/cc_$level"
 done
+# With each way of keeping a container, and moved to another address.
+for way in remap remap_background copies protect region; do
+  case $way in copies) medium=emu ;; *) medium=file ;; esac
+  killed ./objects_cc make "$medium:$work/way_$way" $way
+  killed ./objects_cc check "$medium:$work/way_$way" $way
+done
+killed ./objects_cc make "file:$work/elsewhere"
+killed ./objects_cc check "file:$work/elsewhere" elsewhere
+# And where the compiler reports stores besides.
+"$driver++" --perdura-types --perdura-stores -std=c++20 -O2 -rdynamic "$here/objects.cc" -o both_cc
+killed ./both_cc make "file:$work/both"
+killed ./both_cc check "file:$work/both"
