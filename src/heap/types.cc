@@ -94,7 +94,8 @@ Result<void*> Heap::allocate_of_type(Mutator& mutator, const perdura_type& type,
     }
     // The block first: a type is not learnt for one that there is no space for.
     PERDURA_TRY(types_.expect(type));
-    PERDURA_ASSIGN(void* const made, allocate_tagged(mutator, 0, bytes, type.alignment));
+    PERDURA_ASSIGN(void* const made, zeroed ? allocate_tagged(mutator, 0, bytes, type.alignment)
+                                            : place_tagged(mutator, 0, bytes, type.alignment));
     // Without memory it throws, and the block would stay.
     const Result<u32> number = guarded([&] { return types_.number_of(mutator, type); });
     if (!number) {

@@ -77,7 +77,10 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     // Constants are computed by functions whose allocations are the compiler's own.
     const auto* const method = dyn_cast<CXXMethodDecl>(function);
     const bool is_lambda = method != nullptr && method->getParent()->isLambda();
-    if (function->isDependentContext() || (function->isConstexpr() && !is_lambda)) return true;
+    // Those that nobody wrote are constexpr by themselves.
+    const bool is_written = !function->isImplicit() && !function->isDefaulted();
+    if (function->isDependentContext()) return true;
+    if (function->isConstexpr() && is_written && !is_lambda) return true;
     const FunctionDecl* const around = std::exchange(function_, function);
     const bool was = in_allocator_;
     in_allocator_ = is_allocator(function);
@@ -93,6 +96,9 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   bool VisitCallExpr(CallExpr* call) {
     FunctionDecl* const callee = call->getDirectCallee();
     if (callee == nullptr || call->isTypeDependent() || call->isValueDependent()) return true;
+    if (!isa<CXXOperatorCallExpr>(call))
+      for (unsigned i = 0; i < call->getNumArgs() && i < callee->getNumParams(); ++i)
+        note_flow(call->getArg(i), callee->getParamDecl(i));
     if (is_allocator(callee)) {
       tag(call, callee);
       return true;
@@ -116,13 +122,36 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     return true;
   }
 
+  // A constructor that nobody wrote is no declaration that the compiler hands over.
+  bool VisitCXXConstructExpr(const CXXConstructExpr* made) {
+    CXXConstructorDecl* const constructor = made->getConstructor();
+    const bool is_written = !constructor->isImplicit() && !constructor->isDefaulted();
+    if (is_written || !constructor->isThisDeclarationADefinition()) return true;
+    return !implicit_.insert(constructor).second || TraverseDecl(constructor);
+  }
+  // Of a member that its class initializes: an instance of a template has its own.
+  bool VisitCXXDefaultInitExpr(CXXDefaultInitExpr* member) {
+    return TraverseStmt(member->getExpr());
+  }
+
   bool VisitCastExpr(const CastExpr* cast) {
-    if (!cast->getType()->isPointerType()) return true;
-    const QualType from = cast->getSubExpr()->IgnoreParenCasts()->getType();
-    const Type* const element = from->getPointeeOrArrayElementType();
-    if ((from->isPointerType() || from->isArrayType()) &&
-        (element->isVoidType() || element->isArithmeticType() || element->isStdByteType()))
+    if (cast->getType()->isPointerType() && is_raw(cast->getSubExpr()->IgnoreParenCasts()))
       note_cast(cast->getSubExpr(), cast->getType()->getPointeeType());
+    return true;
+  }
+
+  // Where a pointer to bytes, or to anything, goes on.
+  bool VisitVarDecl(const VarDecl* variable) {
+    if (variable->getInit() != nullptr) note_flow(variable->getInit(), variable);
+    return true;
+  }
+  bool VisitBinaryOperator(const BinaryOperator* operation) {
+    if (operation->getOpcode() == BO_Assign)
+      note_flow(operation->getRHS(), named_by(operation->getLHS()));
+    return true;
+  }
+  bool VisitReturnStmt(const ReturnStmt* statement) {
+    if (statement->getRetValue() != nullptr) note_flow(statement->getRetValue(), function_);
     return true;
   }
 
@@ -208,6 +237,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   struct Use {
     QualType pointee;
     const Decl* taker = nullptr;
+    bool is_part = false;  ///< something behind its beginning is used so
   };
   Use use_of_call() const {
     Use use;
@@ -224,6 +254,11 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
       if (const auto* operation = dyn_cast<BinaryOperator>(at);
           operation != nullptr && operation->getOpcode() == BO_Comma && operation->getRHS() == used)
         continue;
+      if (const auto* sum = dyn_cast<BinaryOperator>(at);
+          sum != nullptr && sum->isAdditiveOp() && sum->getType()->isPointerType()) {
+        use.is_part = true;
+        continue;
+      }
       const auto* const cast = dyn_cast<CastExpr>(at);
       if (cast == nullptr || !cast->getType()->isPointerType()) {
         use.taker = taker_of(at, used);
@@ -247,14 +282,32 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
         if (const auto* variable = dyn_cast<VarDecl>(each);
             variable != nullptr && variable->getInit() == used)
           return variable->getCanonicalDecl();
+    if (const auto* call = dyn_cast<CallExpr>(at); call != nullptr && !isa<CXXOperatorCallExpr>(at))
+      if (const FunctionDecl* const callee = call->getDirectCallee())
+        for (unsigned i = 0; i < call->getNumArgs() && i < callee->getNumParams(); ++i)
+          if (call->getArg(i) == used) return canonical(callee->getParamDecl(i));
     return nullptr;
+  }
+
+  static const Decl* canonical(const Decl* decl) {
+    const auto* const parameter = dyn_cast<ParmVarDecl>(decl);
+    const auto* const function =
+        parameter != nullptr ? dyn_cast<FunctionDecl>(parameter->getDeclContext()) : nullptr;
+    if (function == nullptr) return decl->getCanonicalDecl();
+    return function->getCanonicalDecl()->getParamDecl(parameter->getFunctionScopeIndex());
+  }
+
+  static bool is_raw(const Expr* pointer) {
+    const QualType type = pointer->getType();
+    if (!type->isPointerType() && !type->isArrayType()) return false;
+    const Type* const element = type->getPointeeOrArrayElementType();
+    return element->isVoidType() || element->isArithmeticType() || element->isStdByteType();
   }
 
   /// The variable, member or function that a pointer is from, with whatever is added to it.
   static const Decl* named_by(const Expr* pointer) {
     pointer = pointer->IgnoreParenCasts();
-    if (const auto* name = dyn_cast<DeclRefExpr>(pointer))
-      return name->getDecl()->getCanonicalDecl();
+    if (const auto* name = dyn_cast<DeclRefExpr>(pointer)) return canonical(name->getDecl());
     if (const auto* member = dyn_cast<MemberExpr>(pointer))
       return member->getMemberDecl()->getCanonicalDecl();
     if (const auto* call = dyn_cast<CallExpr>(pointer))
@@ -278,7 +331,9 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
       size = product(std::move(size),
                      size_of(context_, call->getArg(static_cast<unsigned>(allocator.count))));
     const Use use = use_of_call();
-    const Deduced deduced = deduce(records_, context_, use.pointee, size);
+    Deduced deduced = deduce(records_, context_, use.pointee, size);
+    if (use.is_part && deduced.record != nullptr && deduced.record->has_pointers())
+      deduced = {records_.words(), 0, {}};
     // What an allocator gives out may be anything, unless it is an object of its own.
     const bool gives_out = in_allocator_ && *allocator.raw != 0 &&
                            (deduced.record == nullptr || !deduced.record->has_pointers());
@@ -437,9 +492,37 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     const Decl* const taker = named_by(pointer);
     if (taker == nullptr || to->isIncompleteType() || to->isDependentType()) return;
     if (!to->isRecordType() && !to->isAnyPointerType()) return;
-    if (records_.of(to)->has_pointers()) takers_[number_of(taker) - 1].is_cast = true;
+    if (!records_.of(to)->has_pointers()) return;
+    takers_[number_of(taker) - 1].is_cast = true;
+    // Characters in a structure hold no pointers, whoever casts them: what they are is part of it.
+    const auto* const member = dyn_cast<FieldDecl>(taker);
+    if (member != nullptr && member->getType()->isArrayType() && !says_what_it_holds(member) &&
+        told_.insert(member).second)
+      say_doubt(pointer->getBeginLoc(),
+                "the member '" + member->getNameAsString() + "' is used as '" +
+                    records_.of(to)->name +
+                    "' here, and its words hold no pointers: annotate it PERDURA_MAY_POINT, and "
+                    "let it begin at a multiple of 8 bytes");
+  }
+  static bool says_what_it_holds(const FieldDecl* member) {
+    for (const auto* said : member->specific_attrs<AnnotateAttr>())
+      if (said->getAnnotation() == "perdura_maybe" || said->getAnnotation() == "perdura_plain")
+        return true;
+    return false;
+  }
+  void note_flow(const Expr* from, const Decl* to) {
+    if (to == nullptr || !is_raw(from->IgnoreParenCasts())) return;
+    const Decl* const named = named_by(from);
+    if (named != nullptr) flows_.emplace_back(number_of(named), number_of(canonical(to)));
   }
   void widen_buffers() {
+    for (bool grew = true; grew;) {
+      grew = false;
+      for (const auto& [from, to] : flows_) {
+        if (takers_[from - 1].is_cast || !takers_[to - 1].is_cast) continue;
+        takers_[from - 1].is_cast = grew = true;
+      }
+    }
     for (const Taker& taker : takers_)
       for (const std::string& mark : taker.marks)
         if (taker.is_cast) {
@@ -484,8 +567,11 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   const Settings& settings_;
   Records records_;
   std::vector<Taker> takers_;
-  std::map<const Decl*, unsigned> taker_numbers_;  ///< from 1
-  const FunctionDecl* function_ = nullptr;         ///< that is being visited
+  std::map<const Decl*, unsigned> taker_numbers_;     ///< from 1
+  std::vector<std::pair<unsigned, unsigned>> flows_;  ///< of pointers, from one to another
+  std::set<const FieldDecl*> told_;
+  std::set<const CXXConstructorDecl*> implicit_;  ///< that were visited
+  const FunctionDecl* function_ = nullptr;        ///< that is being visited
   std::map<std::string, FunctionDecl*> markers_;
   std::vector<const Stmt*> path_;
   bool in_allocator_ = false;

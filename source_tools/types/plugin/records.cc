@@ -1,6 +1,7 @@
 #include "records.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include <clang/AST/Attr.h>
 #include <clang/AST/DeclCXX.h>
@@ -163,6 +164,11 @@ class Records::Builder {
         record_.refused = "the pointer '" + member + "' is not aligned to 8 bytes";
       return;
     }
+    // The pointer to virtual functions of a virtual base may be that of the class as well.
+    for (const Slot& slot : record_.slots)
+      if (slot.kind == kPointer && kind == kPointer && slot.offset == at && slot.tag_bytes == 0 &&
+          bytes == kWord && slot.bytes == kWord)
+        return;
     record_.slots.push_back({member, kind, at, bytes, nullptr, 0, 0, 0});
   }
 
@@ -219,8 +225,7 @@ class Records::Builder {
       const CXXRecordDecl* const other = each.getType()->getAsCXXRecordDecl();
       if (other == nullptr || other->isEmpty()) continue;
       const auto at = static_cast<uint64_t>(layout.getVBaseClassOffset(other).getQuantity());
-      if (layout.getPrimaryBase() != other || !layout.isPrimaryBaseVirtual())
-        add_members(other->getDefinition(), base + at, prefix, false);
+      add_members(other->getDefinition(), base + at, prefix, false);
     }
   }
 
@@ -288,7 +293,7 @@ class Records::Builder {
     for (const FieldDecl* other : around->fields()) {
       if (other->getName() != tag.trim() || other->isBitField()) continue;
       uint64_t number = 0;
-      if (!number_of(value.trim(), number)) break;
+      if (!number_of(value.trim(), other->getType(), number)) break;
       const ASTRecordLayout& layout = context_.getASTRecordLayout(around);
       const size_t before = record_.slots.size();
       add(field->getType(), at, prefix + field->getNameAsString(), false);
@@ -303,28 +308,30 @@ class Records::Builder {
     }
     if (record_.refused.empty())
       record_.refused = "the annotation '" + said + "' of '" + field->getNameAsString() +
-                        "' names no member beside the union, or no enumerator or number";
+                        "' names no member beside the union, or no enumerator of it or number";
     return true;
   }
 
-  bool number_of(llvm::StringRef value, uint64_t& number) const {
+  /// An enumerator is one of the tag's own enumeration; of a tag that is an integer one of any, if
+  /// all of that name are the same number.
+  bool number_of(llvm::StringRef value, QualType tag, uint64_t& number) const {
     if (!value.getAsInteger(0, number)) return true;
     const llvm::StringRef last = value.substr(value.rfind(':') + 1);
-    const auto look = [&](const auto& self, const DeclContext* in) -> bool {
+    std::set<uint64_t> found;
+    const auto look = [&](const auto& self, const DeclContext* in) -> void {
       for (const Decl* each : in->decls()) {
-        if (const auto* constant = dyn_cast<EnumConstantDecl>(each)) {
-          if (constant->getName() == last) {
-            number = static_cast<uint64_t>(constant->getInitVal().getExtValue());
-            return true;
-          }
-        }
+        if (const auto* constant = dyn_cast<EnumConstantDecl>(each);
+            constant != nullptr && constant->getName() == last)
+          found.insert(static_cast<uint64_t>(constant->getInitVal().getExtValue()));
         if (isa<EnumDecl>(each) || isa<RecordDecl>(each) || isa<NamespaceDecl>(each) ||
             isa<LinkageSpecDecl>(each))
-          if (self(self, cast<DeclContext>(each))) return true;
+          self(self, cast<DeclContext>(each));
       }
-      return false;
     };
-    return look(look, context_.getTranslationUnitDecl());
+    if (const auto* own = tag->getAs<EnumType>()) look(look, own->getDecl()->getDefinition());
+    else look(look, context_.getTranslationUnitDecl());
+    if (found.size() == 1) number = *found.begin();
+    return found.size() == 1;
   }
 
   Records& records_;

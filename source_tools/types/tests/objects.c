@@ -75,7 +75,10 @@ struct root {
   struct item* near;
   int (*function)(const char*);
   const char* literal;
-  char *buffer, *returned_buffer;
+  char *buffer, *returned_buffer, *handed_buffer, *passed_buffer;
+  struct item *in_expression, *pooled;
+  struct numbers* numbers;
+  PERDURA_MAY_POINT void* marks[3];
   struct item *carved, *from_pool;
 };
 
@@ -100,10 +103,24 @@ static char* returned_buffer(void) { return malloc(100); }
 static void* pool;
 static void carve(struct root* root);
 
+/* Gives out again what it was given back. */
+struct numbers {
+  long a, b;
+};
+static void* free_block;
+PERDURA_ALLOCATOR static void* take_again(size_t bytes) {
+  void* const again = free_block;
+  free_block = NULL;
+  return again != NULL ? again : malloc(bytes < 24 ? 24 : bytes);
+}
 static struct item* filled(struct item* item, const char* text) {
   item->next = NULL;
   item->text = strdup(text);
   return item;
+}
+static void is_passed(struct root* root, char* buffer) {
+  root->passed_buffer = buffer;
+  filled((struct item*)(buffer + 16), "passed");
 }
 
 static void make(struct root* root) {
@@ -172,6 +189,18 @@ static void carve(struct root* root) {
   root->returned_buffer = returned_buffer();
   filled((struct item*)returned_buffer() + 1, "another buffer");
   filled((struct item*)root->returned_buffer, "returned");
+  root->handed_buffer = malloc(64);
+  void* handed = root->handed_buffer;
+  struct item* in_handed = handed;
+  filled(in_handed, "handed");
+  is_passed(root, malloc(64));
+  root->in_expression = (struct item*)((char*)malloc(64) + 16);
+  filled(root->in_expression, "in an expression");
+  root->numbers = take_again(sizeof *root->numbers);
+  root->numbers->a = 1;
+  root->marks[0] = (void*)1;
+  root->marks[1] = (void*)-1;
+  root->marks[2] = root->in_expression;
   pool = take_with_header(1000);
   root->from_pool = pool;
   filled(&root->from_pool[9], "from a pool");
@@ -180,6 +209,11 @@ static void carve(struct root* root) {
 static void check(struct root* root) {
   EXPECT(strcmp(root->carved[1].text, "carved") == 0);
   EXPECT((char*)root->carved == root->buffer + 64);
+  EXPECT(strcmp(((struct item*)root->handed_buffer)->text, "handed") == 0);
+  EXPECT(strcmp(((struct item*)(root->passed_buffer + 16))->text, "passed") == 0);
+  EXPECT(strcmp(root->in_expression->text, "in an expression") == 0);
+  EXPECT(root->marks[0] == (void*)1 && root->marks[1] == (void*)-1);
+  EXPECT(root->marks[2] == root->in_expression);
   EXPECT(strcmp(((struct item*)root->returned_buffer)->text, "returned") == 0);
   EXPECT(strcmp(root->from_pool[9].text, "from a pool") == 0);
   EXPECT(strcmp(root->by_assignment->text, "by assignment") == 0);
@@ -247,6 +281,9 @@ static void change(struct root* root) {
   root->array = realloc(root->array, 500 * sizeof *root->array);
   for (int i = 50; i < 500; ++i) root->array[i] = (struct item){NULL, NULL};
   filled(&root->array[499], "grown");
+  free_block = root->numbers;
+  root->numbers = NULL;
+  root->pooled = filled(take_again(sizeof(struct item)), "pooled");
   free(root->by_cast->text);
   free(root->by_cast);
   root->by_cast = filled(malloc(sizeof(struct item)), "by cast");
@@ -269,6 +306,9 @@ static void as_the_library_does(void) {
   free(NULL);
   volatile size_t many = SIZE_MAX / 2;
   errno = 0;
+  char* sparse = calloc((size_t)1 << 34, 1); /* of which nothing is touched but this */
+  EXPECT(sparse[(size_t)1 << 33] == 0);
+  free(sparse);
   struct item* none = calloc(many, sizeof *none);
   EXPECT(none == NULL && errno == ENOMEM);
   errno = 0;
@@ -338,6 +378,7 @@ int main(int argc, char** argv) {
     check(root);
     check_near(root->near);
     EXPECT(strcmp(root->array[499].text, "grown") == 0);
+    EXPECT(strcmp(root->pooled->text, "pooled") == 0);
     EXPECT(strcmp(root->grown_in_container->text, "made before") == 0);
   }
   raise(SIGKILL);

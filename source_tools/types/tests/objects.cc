@@ -45,7 +45,31 @@ struct Throws {
   Throws() { throw 1; }
   void* p = nullptr;
 };
+/// Its pointer to virtual functions is that of its virtual base.
+struct Counted {
+  virtual int count() const { return 1; }
+};
+struct Twice : virtual Counted {
+  int count() const override { return 2; }
+  char* text = strdup("twice");
+};
+enum class OtherKind { kNumber = 1, kPointer = 2 };
+enum class Kind { kPointer = 1, kNumber = 2 };
+struct Tagged {
+  Kind kind;
+  union {
+    char* text PERDURA_COUNTS_WHEN(kind, Kind::kPointer);
+    long number;
+  } of;
+};
+template <class T>
+struct Holder {
+  T* held = new T;
+};
 struct World {
+  Counted* counted = nullptr;
+  Tagged* tagged[2] = {nullptr, nullptr};
+  Holder<Guarded>* holder = nullptr;
   std::vector<std::string> words;
   std::map<int, std::string> names;
   std::unordered_map<std::string, std::vector<int>> lists;
@@ -73,6 +97,12 @@ static void make(World& world) {
   world.maybe = "a text that has no room inside of an optional string";
   world.guarded = new Guarded[7];
   world.numbers = new int[20]{1, 2, 3};
+  world.counted = new Twice;
+  for (const Kind kind : {Kind::kPointer, Kind::kNumber})
+    world.tagged[kind == Kind::kNumber] = new Tagged{kind, {}};
+  world.tagged[0]->of.text = strdup("of a tag");
+  world.tagged[1]->of.number = 7;
+  world.holder = new Holder<Guarded>;
 }
 
 static void check(World& world) {
@@ -89,6 +119,11 @@ static void check(World& world) {
   EXPECT(*world.maybe == "a text that has no room inside of an optional string");
   EXPECT(std::strcmp(world.guarded[6].text, "guarded") == 0);
   EXPECT(world.numbers[2] == 3 && world.numbers[19] == 0);
+  EXPECT(world.counted->count() == 2);
+  EXPECT(std::strcmp(dynamic_cast<Twice*>(world.counted)->text, "twice") == 0);
+  EXPECT(std::strcmp(world.tagged[0]->of.text, "of a tag") == 0);
+  EXPECT(world.tagged[1]->of.number == 7);
+  EXPECT(std::strcmp(world.holder->held->text, "guarded") == 0);
 }
 
 /// How the container is kept, as the third argument says.

@@ -54,3 +54,37 @@ echo 18.1.8
 END
 chmod +x clang-18
 PERDURA_CLANG=./clang-18 refused "fits Clang 19 alone" --perdura-types -c untyped.c
+
+# What has no type is counted where others see it.
+perdura=${driver%/compiler/*}/tools/perdura
+cat >counted.c <<'END'
+#include <stdio.h>
+#include <stdlib.h>
+#include <perdura/compat/softpm.h>
+void* give(size_t n) { return malloc(n); }
+int main(void) {
+  struct { void* p; } * root = NULL;
+  const int id = pCOpen(1, sizeof *root, (void**)&root);
+  for (int i = 0; i < 7; ++i) free(give(10));
+  pPoint(id);
+  pSync(id);
+  getchar();
+  return id < 0;
+}
+END
+"$driver" --perdura-types -w counted.c -o counted 2>said
+mkfifo input
+PERDURA_STORE=file:$work/counted_store ./counted <input &
+exec 3>input
+for _ in $(seq 100); do
+  "$perdura" info "file:$work/counted_store_1" >info 2>&1 || true
+  if grep -F "7 allocations without a type" info >/dev/null; then break; fi
+  sleep 0.1
+done
+expect info "7 allocations without a type, in the process that writes to it"
+"$perdura" stats "file:$work/counted_store_1" >stats
+expect stats "7 without a type"
+"$perdura" info --json "file:$work/counted_store_1" >info
+expect info '"untyped_allocations": 7'
+exec 3>&-
+wait

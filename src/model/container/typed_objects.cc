@@ -22,6 +22,7 @@
 #include <string>
 
 #include <malloc.h>
+#include <sys/mman.h>
 
 #include <perdura/container.hpp>
 
@@ -44,6 +45,8 @@ constexpr perdura_type kText{"char", 1, 1, 0, nullptr};
 /// What allocators of programs keep before and behind what they give out.
 constexpr u64 kHeaderMax = 64;
 constexpr u64 kTrailerMax = 16;
+/// From so many bytes on new pages are zero sooner than those that are stored to.
+constexpr u64 kZeroedByPages = kMiB;
 
 /// Of a block that was made for so many bytes.
 u64 block_bytes_for(u64 bytes) {
@@ -89,7 +92,13 @@ Result<void*> try_make(VolatileHeap& objects, const perdura_type& type, size_t b
     const InOperation inside(inner);
     return runtime->heap().allocate_array(inner, type, bytes, zeroed, flexible);
   }
-  return objects.heap().allocate_array(mutator, type, bytes, zeroed, flexible);
+  if (!zeroed || bytes < kZeroedByPages)
+    return objects.heap().allocate_array(mutator, type, bytes, zeroed, flexible);
+  PERDURA_ASSIGN(void* const made,
+                 objects.heap().allocate_array(mutator, type, bytes, false, flexible));
+  // It begins a page and is ordinary memory: zero where somebody touches it, as calloc's is.
+  if (::madvise(made, round_up(bytes, kPageBytes), MADV_DONTNEED) != 0) std::memset(made, 0, bytes);
+  return made;
 }
 
 /// Words that hold pointers are zero, also where malloc's are not: a pointer that was there before
@@ -302,16 +311,16 @@ void* perdura_typed_new(size_t bytes, const perdura_type* type, unsigned shape) 
   return made;
 }
 
-// An object in a container has its type already, unless it was made there, and what malloc made
-// none. What lies in a larger block, of which an allocator gives out parts, may be of several
+// An allocator may give out again what is in a container since a point. What malloc made has no
+// type. What lies in a larger block, of which an allocator gives out parts, may be of several
 // types: its words stay what they are.
 void* perdura_typed_tag(void* place, size_t bytes, const perdura_type* type, unsigned shape) {
   VolatileHeap* const objects = VolatileHeap::existing();
   if (place == nullptr || objects == nullptr) return place;
   detail::Runtime* runtime = nullptr;
   if (!objects->contains(place)) {
-    runtime = nearby();
-    if (runtime == nullptr || !runtime->region().contains(place)) return place;
+    runtime = detail::runtime_holding(place);
+    if (runtime == nullptr || !runtime->is_container()) return place;
   }
   heap::Heap& heap = runtime != nullptr ? runtime->heap() : objects->heap();
   const heap::Block block = heap.block_at(place, kHeaderMax);
