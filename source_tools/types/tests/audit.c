@@ -75,8 +75,8 @@ static void bad(struct node* a, struct node* b, struct plain* plain) {
 
 static void carve(struct node* a) {
   char* buffer = malloc(100 * sizeof(char));
-  void* none = buffer;
-  struct node** table = none;
+  struct node** table; /* the compiler does not see that it is the buffer */
+  memcpy(&table, &buffer, sizeof table);
   for (int i = 0; i < 10; ++i) table[i] = a; /* told: a buffer, once */
   free(buffer);
 }
