@@ -30,7 +30,7 @@ for level in O1 O2; do
 done
 # With each way of keeping a container, and moved to another address.
 for way in remap remap_background copies protect region; do
-  case $way in copies) medium=emu ;; *) medium=file ;; esac
+  case $way in copies) medium="emu" ;; *) medium="file" ;; esac
   killed ./objects_cc make "$medium:$work/way_$way" $way
   killed ./objects_cc check "$medium:$work/way_$way" $way
 done
@@ -40,3 +40,13 @@ killed ./objects_cc check "file:$work/elsewhere" elsewhere
 "$driver++" --perdura-types --perdura-stores -std=c++20 -O2 -rdynamic "$here/objects.cc" -o both_cc
 killed ./both_cc make "file:$work/both"
 killed ./both_cc check "file:$work/both"
+# With a library that is loaded at run time, and with optimization when the program is linked.
+for flags in "-O0" "-O2" "-O2 -flto"; do
+  # shellcheck disable=SC2086 # several
+  "$driver" --perdura-types $flags -fPIC -shared "$here/item_library.c" -o item_library.so 2>remarks
+  # shellcheck disable=SC2086 # several
+  "$driver" --perdura-types $flags -rdynamic "$here/libraries.c" -ldl -o libraries 2>remarks
+  rm -rf libraries_store* && PERDURA_STORE=file:$work/libraries_store
+  killed ./libraries ./item_library.so make
+  killed ./libraries ./item_library.so check
+done
