@@ -77,14 +77,14 @@ mkfifo input
 PERDURA_STORE=file:$work/counted_store ./counted <input &
 exec 3>input
 for _ in $(seq 100); do
-  "$perdura" info "file:$work/counted_store.00000001" >info 2>&1 || true
-  if grep -F "7 allocations without a type" info >/dev/null; then break; fi
+  "$perdura" info "file:$work/counted_store.00000001" >info.out 2>&1 || true
+  if grep -F "7 allocations without a type" info.out >/dev/null; then break; fi
   sleep 0.1
 done
-expect info "7 allocations without a type, in the process that writes to it"
-"$perdura" stats "file:$work/counted_store.00000001" >stats
-expect stats "7 without a type"
-"$perdura" info --json "file:$work/counted_store.00000001" >info
-expect info '"untyped_allocations": 7'
+expect info.out "7 allocations without a type, in the process that writes to it"
+"$perdura" stats "file:$work/counted_store.00000001" >stats.out
+expect stats.out "7 without a type"
+"$perdura" info --json "file:$work/counted_store.00000001" >info.out
+expect info.out '"untyped_allocations": 7'
 exec 3>&-
 wait
