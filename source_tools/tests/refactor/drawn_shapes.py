@@ -4,7 +4,7 @@ that a second time leaves as it is. Method: classes are drawn by a seed: overloa
 namespaces, classes in classes, bases, macros, names that collide, comments between any two tokens, CR
 LF. POBase is a stand-in of a few lines, so that many can be compiled.
 
-    drawn_shapes.py PERDURA_SOURCE COMPILER... [--seconds N] [--seed S]
+    drawn_shapes.py PERDURA_SOURCE COMPILER... [--seconds N] [--shapes N] [--seed S]
 """
 import argparse
 import pathlib
@@ -354,11 +354,13 @@ def main():
     parser.add_argument("tool")
     parser.add_argument("compilers", nargs="+")
     parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--shapes", type=int, default=1 << 62, help="at most so many")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", action="store_true", help="this seed, and print what comes of it")
     options = parser.parse_args()
     start, seed, counts, failed = time.monotonic(), options.seed, {}, 0
-    while time.monotonic() - start < options.seconds:
+    last = seed + options.shapes
+    while seed < last and time.monotonic() - start < options.seconds:
         with tempfile.TemporaryDirectory() as name:
             checker = Checker(options, pathlib.Path(name))
             draw = random.Random(seed)
