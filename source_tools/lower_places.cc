@@ -68,10 +68,19 @@ bool Lowering::is_replaceable(const clang::FunctionDecl* function) {
   return false;
 }
 
+const clang::Expr* Lowering::stands_for(const clang::Expr* expression) {
+  if (const auto* of = clang::dyn_cast<clang::SubstNonTypeTemplateParmExpr>(expression))
+    return of->getReplacement();
+  if (const auto* of = clang::dyn_cast<clang::CXXDefaultArgExpr>(expression)) return of->getExpr();
+  if (const auto* of = clang::dyn_cast<clang::CXXDefaultInitExpr>(expression)) return of->getExpr();
+  return nullptr;
+}
+
 Id Lowering::address_of(const clang::Expr* expression) {
   expression = expression->IgnoreParens();
   const clang::SourceLocation at = expression->getExprLoc();
   if (expression->isPRValue()) return materialize(expression);
+  if (const clang::Expr* const other = stands_for(expression)) return address_of(other);
   switch (expression->getStmtClass()) {
     case clang::Stmt::DeclRefExprClass:
       return address_of_reference(clang::cast<clang::DeclRefExpr>(expression));
@@ -159,17 +168,6 @@ Id Lowering::address_of(const clang::Expr* expression) {
       return address_of(clang::cast<clang::ExprWithCleanups>(expression)->getSubExpr());
     case clang::Stmt::ConstantExprClass:
       return address_of(clang::cast<clang::ConstantExpr>(expression)->getSubExpr());
-    case clang::Stmt::SubstNonTypeTemplateParmExprClass:
-      return address_of(
-          clang::cast<clang::SubstNonTypeTemplateParmExpr>(expression)->getReplacement());
-    case clang::Stmt::GenericSelectionExprClass:
-      return address_of(clang::cast<clang::GenericSelectionExpr>(expression)->getResultExpr());
-    case clang::Stmt::ChooseExprClass:
-      return address_of(clang::cast<clang::ChooseExpr>(expression)->getChosenSubExpr());
-    case clang::Stmt::CXXDefaultArgExprClass:
-      return address_of(clang::cast<clang::CXXDefaultArgExpr>(expression)->getExpr());
-    case clang::Stmt::CXXDefaultInitExprClass:
-      return address_of(clang::cast<clang::CXXDefaultInitExpr>(expression)->getExpr());
     case clang::Stmt::CXXStdInitializerListExprClass:
       return materialize(expression);
     case clang::Stmt::InitListExprClass:

@@ -43,6 +43,7 @@ Id Lowering::value_of_any(const clang::Expr* expression) {
     const Id address = address_of(expression);
     return address;
   }
+  if (const clang::Expr* const other = stands_for(expression)) return value_of(other);
   const clang::SourceLocation at = expression->getExprLoc();
   switch (expression->getStmtClass()) {
     case clang::Stmt::IntegerLiteralClass:
@@ -122,17 +123,6 @@ Id Lowering::value_of_any(const clang::Expr* expression) {
           !holds_pointers(expression->getType()))
         return kNone;
       return value_of(clang::cast<clang::ConstantExpr>(expression)->getSubExpr());
-    case clang::Stmt::SubstNonTypeTemplateParmExprClass:
-      return value_of(
-          clang::cast<clang::SubstNonTypeTemplateParmExpr>(expression)->getReplacement());
-    case clang::Stmt::GenericSelectionExprClass:
-      return value_of(clang::cast<clang::GenericSelectionExpr>(expression)->getResultExpr());
-    case clang::Stmt::ChooseExprClass:
-      return value_of(clang::cast<clang::ChooseExpr>(expression)->getChosenSubExpr());
-    case clang::Stmt::CXXDefaultArgExprClass:
-      return value_of(clang::cast<clang::CXXDefaultArgExpr>(expression)->getExpr());
-    case clang::Stmt::CXXDefaultInitExprClass:
-      return value_of(clang::cast<clang::CXXDefaultInitExpr>(expression)->getExpr());
     case clang::Stmt::VAArgExprClass:
       return value_of_va_arg(clang::cast<clang::VAArgExpr>(expression));
     case clang::Stmt::AtomicExprClass:

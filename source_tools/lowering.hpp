@@ -74,6 +74,8 @@ class Lowering {
   Id value_to_function(const clang::FunctionDecl* function, clang::SourceLocation at);
   /// Another body than the one that is seen may run.
   static bool is_replaceable(const clang::FunctionDecl* function);
+  /// What an expression that only names another place of the source means; nullptr: it is none.
+  static const clang::Expr* stands_for(const clang::Expr* expression);
 
   // --- lvalues: where they are
 

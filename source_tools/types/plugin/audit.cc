@@ -3,7 +3,6 @@
 // (perdura/typed.h). It runs behind the pass that makes these (replace.cc).
 #include "audit.hpp"
 
-#include <map>
 #include <set>
 
 #include <llvm/Analysis/ValueTracking.h>
@@ -14,6 +13,8 @@
 #include <llvm/IR/InstrTypes.h>
 #include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/Module.h>
+
+#include "texts.hpp"
 
 namespace perdura::types {
 namespace {
@@ -137,13 +138,7 @@ class Auditor {
     StringRef name = function.getName();
     name.consume_back(".typed");  // replace.cc
     text += demangle(name);
-    Constant*& known = texts_[text];
-    if (known != nullptr) return known;
-    Constant* const data = ConstantDataArray::getString(module_.getContext(), text);
-    auto* const made =
-        new GlobalVariable(module_, data->getType(), true, GlobalValue::PrivateLinkage, data);
-    made->setUnnamedAddr(GlobalValue::UnnamedAddr::Global);
-    return known = made;
+    return texts_.of(text);
   }
 
   void call(IRBuilder<>& builder, const char* name, ArrayRef<Value*> arguments) {
@@ -159,7 +154,7 @@ class Auditor {
   PointerType* const pointer_;
   Type* const i64_;
   Type* const none_;
-  std::map<std::string, Constant*> texts_;
+  Texts texts_{module_};
 };
 
 }  // namespace

@@ -175,10 +175,9 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
           record = records_.behind_cookie(record, cookie_bytes(type));
           shape = 1;
         }
-        Marked what{"perdura_typed_new", record, shape, Marked::Kind::kTyped, {}, {}};
-        const Decl* const taker = use_of_call().taker;
-        if (taker != nullptr && !record->has_pointers()) what.taker = number_of(taker);
-        expression->setOperatorNew(marker(callee, what));
+        expression->setOperatorNew(
+            marker(callee, taken({"perdura_typed_new", record, shape, Marked::Kind::kTyped, {}, {}},
+                                 use_of_call())));
         return true;
       }
       say(expression->getBeginLoc(), "new", record->refused);
@@ -207,8 +206,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   bool is_allocator(const FunctionDecl* function) const {
     if (function->getIdentifier() == nullptr) return false;
     for (const FunctionDecl* each : function->redecls())
-      for (const auto* said : each->specific_attrs<AnnotateAttr>())
-        if (said->getAnnotation() == "perdura_allocator") return true;
+      if (has_annotation(each, "perdura_allocator")) return true;
     return settings_.allocators.count(function->getName().str()) != 0;
   }
 
@@ -339,8 +337,9 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
                            (deduced.record == nullptr || !deduced.record->has_pointers());
     if (deduced.record != nullptr && !gives_out) {
       if (!deduced.doubt.empty()) say_doubt(call->getBeginLoc(), deduced.doubt);
-      mark_taken(call, callee, use,
-                 {allocator.typed, deduced.record, deduced.shape, Marked::Kind::kTyped, {}, {}});
+      mark(call, callee,
+           taken({allocator.typed, deduced.record, deduced.shape, Marked::Kind::kTyped, {}, {}},
+                 use));
     } else if (gives_out) {
       mark(call, callee, {allocator.raw, nullptr, 0, Marked::Kind::kTyped, {}, {}});
     } else {
@@ -368,9 +367,10 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
       return;
     }
     if (!deduced.doubt.empty()) say_doubt(call->getBeginLoc(), deduced.doubt);
-    mark_taken(
-        call, callee, use,
-        {symbol_of(callee), deduced.record, deduced.shape, Marked::Kind::kTag, {}, {}, index});
+    mark(
+        call, callee,
+        taken({symbol_of(callee), deduced.record, deduced.shape, Marked::Kind::kTag, {}, {}, index},
+              use));
   }
 
   void record_of(CallExpr* call, FunctionDecl* callee) {
@@ -484,9 +484,10 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     }
     return number;
   }
-  void mark_taken(CallExpr* call, FunctionDecl* callee, const Use& use, Marked what) {
+  /// What is marked so, with who takes the memory where that may be a buffer.
+  Marked taken(Marked what, const Use& use) {
     if (use.taker != nullptr && !what.record->has_pointers()) what.taker = number_of(use.taker);
-    mark(call, callee, what);
+    return what;
   }
   void note_cast(const Expr* pointer, QualType to) {
     const Decl* const taker = named_by(pointer);
@@ -505,10 +506,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
                     "let it begin at a multiple of 8 bytes");
   }
   static bool says_what_it_holds(const FieldDecl* member) {
-    for (const auto* said : member->specific_attrs<AnnotateAttr>())
-      if (said->getAnnotation() == "perdura_maybe" || said->getAnnotation() == "perdura_plain")
-        return true;
-    return false;
+    return has_annotation(member, "perdura_maybe") || has_annotation(member, "perdura_plain");
   }
   void note_flow(const Expr* from, const Decl* to) {
     if (to == nullptr || !is_raw(from->IgnoreParenCasts())) return;

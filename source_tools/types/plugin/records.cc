@@ -38,12 +38,6 @@ std::string annotation(const Decl* decl, llvm::StringRef prefix) {
       return attribute->getAnnotation().substr(prefix.size()).str();
   return {};
 }
-bool has_annotation(const Decl* decl, llvm::StringRef text) {
-  for (const auto* attribute : decl->specific_attrs<AnnotateAttr>())
-    if (attribute->getAnnotation() == text) return true;
-  return false;
-}
-
 /// Whether a type is written as one of the integers that are there to hold pointers.
 bool is_integer_for_pointers(QualType type) {
   while (const auto* named = type->getAs<TypedefType>()) {
@@ -55,6 +49,12 @@ bool is_integer_for_pointers(QualType type) {
 }
 
 }  // namespace
+
+bool has_annotation(const Decl* decl, llvm::StringRef text) {
+  for (const auto* attribute : decl->specific_attrs<AnnotateAttr>())
+    if (attribute->getAnnotation() == text) return true;
+  return false;
+}
 
 std::string Record::key() const {
   std::string text = name + "|" + std::to_string(size) + "|" + std::to_string(alignment);

@@ -15,6 +15,9 @@ namespace perdura::types {
 
 struct Record;
 
+/// Whether it is annotated with this text, as by the macros of perdura/typed.h.
+bool has_annotation(const clang::Decl* decl, llvm::StringRef text);
+
 struct Slot {
   std::string member;
   uint32_t kind = 0;

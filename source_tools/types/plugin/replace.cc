@@ -12,6 +12,7 @@
 
 #include "audit.hpp"
 #include "records.hpp"
+#include "texts.hpp"
 
 namespace perdura::types {
 namespace {
@@ -164,21 +165,11 @@ class Replacer {
   }
 
   void count(CallBase& call, const Marked& what) {
-    Constant* const fields[] = {text(what.place), text(what.called), ConstantInt::get(i64_, 0)};
+    Constant* const fields[] = {texts_.of(what.place), texts_.of(what.called),
+                                ConstantInt::get(i64_, 0)};
     sites_.push_back(ConstantStruct::get(site_type_, fields));
     waiting_.push_back({&call, sites_.size() - 1});
     call.setCalledFunction(original(call, what.callee));
-  }
-
-  Constant* text(const std::string& text) {
-    Constant*& known = texts_[text];
-    if (known != nullptr) return known;
-    Constant* const data = ConstantDataArray::getString(context_, text);
-    auto* const made =
-        new GlobalVariable(module_, data->getType(), true, GlobalValue::PrivateLinkage, data);
-    made->setUnnamedAddr(GlobalValue::UnnamedAddr::Global);
-    made->setAlignment(Align(1));
-    return known = made;
   }
 
   Constant* number(uint64_t value) { return ConstantInt::get(i32_, static_cast<uint32_t>(value)); }
@@ -202,7 +193,7 @@ class Replacer {
       for (const Slot& slot : record.slots) {
         Constant* const value =
             slot.value != nullptr ? this->record(*slot.value) : ConstantPointerNull::get(pointer_);
-        Constant* const fields[] = {text(slot.member),
+        Constant* const fields[] = {texts_.of(slot.member),
                                     number(slot.kind),
                                     number(slot.offset),
                                     number(slot.bytes),
@@ -215,8 +206,8 @@ class Replacer {
       slots = merged("__perdura_slots." + record.key(),
                      ConstantArray::get(ArrayType::get(slot_type_, all.size()), all));
     }
-    Constant* const fields[] = {text(record.name), number(record.size), number(record.alignment),
-                                number(record.slots.size()), slots};
+    Constant* const fields[] = {texts_.of(record.name), number(record.size),
+                                number(record.alignment), number(record.slots.size()), slots};
     GlobalVariable* const made = merged(name, ConstantStruct::get(record_type_, fields));
     records_[name] = made;
     return made;
@@ -280,7 +271,7 @@ class Replacer {
   StructType* const record_type_;
   StructType* const site_type_;
   SetVector<Function*> apart_;
-  std::map<std::string, Constant*> texts_;
+  Texts texts_{module_};
   std::map<std::string, GlobalVariable*> records_;
   std::vector<Constant*> sites_;
   std::vector<std::pair<CallBase*, size_t>> waiting_;

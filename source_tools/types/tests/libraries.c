@@ -9,15 +9,8 @@
 
 #include <perdura/compat/softpm.h>
 
+#include "expect.h"
 #include "item_library.h"
-
-#define EXPECT(condition)                                                     \
-  do {                                                                        \
-    if (!(condition)) {                                                       \
-      fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-      exit(1);                                                                \
-    }                                                                         \
-  } while (0)
 
 struct bits {
   unsigned a : 3;

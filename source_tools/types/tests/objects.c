@@ -15,13 +15,7 @@
 #include <perdura/compat/softpm.h>
 #include <perdura/typed.h>
 
-#define EXPECT(condition)                                                     \
-  do {                                                                        \
-    if (!(condition)) {                                                       \
-      fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-      exit(1);                                                                \
-    }                                                                         \
-  } while (0)
+#include "expect.h"
 
 struct item {
   struct item* next;

@@ -17,13 +17,7 @@
 #include <perdura/container.hpp>
 #include <perdura/store.hpp>
 
-#define EXPECT(condition)                                                          \
-  do {                                                                             \
-    if (!(condition)) {                                                            \
-      std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-      std::exit(1);                                                                \
-    }                                                                              \
-  } while (0)
+#include "expect.h"
 
 struct Shape {
   explicit Shape(const char* name) : name(strdup(name)) {}

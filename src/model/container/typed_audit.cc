@@ -121,6 +121,7 @@ class Audit {
     std::map<std::pair<std::string, std::string>, perdura_audit_census> all;
     objects.mutators().stop();
     const Status done = guarded([&]() -> Status {
+      std::lock_guard lock(mutex_);
       objects.heap().blocks().for_each_block([&](std::byte* object, u64 bytes, u16) {
         if (const std::optional<TypedPlace> place = place_in(objects.heap(), object))
           count(*place, bytes, all[{exact_place(*place), place->type()}]);
@@ -138,15 +139,15 @@ class Audit {
 
   // With mutex_ held.
   std::string made_at(const TypedPlace& place) const {
-    if (const auto found = made_.find(place.object); found != made_.end()) return found->second;
+    if (std::string exact = exact_place(place); !exact.empty()) return exact;
     const auto all = made_of_type_.find(place.type());  // it has moved
     if (all == made_of_type_.end()) return "an unknown place";
     const size_t others = all->second.size() - 1;
     return *all->second.begin() + (others != 0 ? " or " + std::to_string(others) + " others" : "");
   }
 
+  /// Of an object that has not moved; else "".
   std::string exact_place(const TypedPlace& place) const {
-    std::lock_guard lock(mutex_);
     const auto found = made_.find(place.object);
     return found != made_.end() ? found->second : "";
   }
