@@ -80,7 +80,7 @@ Measured table4(Context& context) {
 
 /// In the program of the structures that say nothing of Perdura; types_examples runs it.
 Measured added_lines() {
-  std::ifstream program(PERDURA_SOURCES "/examples/containers_typed/keep.c");
+  std::ifstream program(PERDURA_SOURCES "/examples/containers/keep.c");
   double added = 0;
   for (std::string line; std::getline(program, line);)
     added += line.find("/* added */") != line.npos;

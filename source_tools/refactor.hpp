@@ -126,6 +126,7 @@ struct ModelMethod {
     std::string name;
   };
   std::vector<Overridden> overrides;
+  std::vector<std::string> twins;  ///< keys of those that may be called alike, but for const
   std::optional<OuterDefinition> outer;
   std::optional<Body> body;
 };

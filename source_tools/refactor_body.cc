@@ -54,8 +54,8 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
       if (capture.isExplicit()) see(capture.getLocation());
       if (capture.capturesThis()) {
         if (each != nullptr) known_.insert(each->IgnoreParenImpCasts());
+        if (!capture.isExplicit()) continue;  // what is in its braces says what it needs
         body_.uses_root = true;
-        if (!capture.isExplicit()) continue;
         if (capture.getCaptureKind() == LCK_StarThis || lambda->getCaptureDefault() == LCD_ByCopy) {
           refuse(capture.getLocation(),
                  "a lambda captures the object: write [&], or hand over what it needs");
@@ -94,8 +94,9 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
       refuse(member->getMemberLoc(), "uses the member " + decl->getNameAsString() +
                                          ", which is not in the memory at poroot: keep it there");
     } else if (!member->isImplicitAccess()) {
-      erase(member->getBeginLoc(), member->hasQualifier() ? member->getQualifierLoc().getBeginLoc()
-                                                          : member->getMemberLoc());
+      if (member->hasQualifier())
+        erase(member->getBeginLoc(), member->getQualifierLoc().getBeginLoc());
+      else of_class_.push_back(member);
     }
     return true;
   }
@@ -191,6 +192,17 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     if (variable->getIdentifier() != nullptr && variable->getName() == "poroot")
       refuse(variable->getLocation(), "a variable is called poroot: give it another name");
     return true;
+  }
+
+  /// Static members of which `this->` goes. Behind a variable of the same name they are the class's.
+  void name_static_members() {
+    for (const MemberExpr* each : of_class_) {
+      const std::size_t before = body_.edits.size();
+      erase(each->getBeginLoc(), each->getMemberLoc());
+      if (body_.edits.size() > before &&
+          body_.locals.contains(each->getMemberDecl()->getNameAsString()))
+        body_.edits.back().text += class_->getNameAsString() + "::";
+    }
   }
 
   /// Names that would be changed and are in no expression: a macro leaves them out.
@@ -454,6 +466,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   Body& body_;
   std::vector<const Stmt*> above_;
   std::set<unsigned> seen_;      ///< offsets of names
+  std::vector<const MemberExpr*> of_class_;  ///< static members, of `this`
   std::set<const Expr*> known_;  ///< uses of `this` that are taken care of
 };
 
@@ -479,6 +492,7 @@ Body body_of(const Places& places, const FunctionDecl* definition) {
     for (CXXCtorInitializer* each : constructor->inits())
       if (each->isWritten()) visitor.TraverseStmt(each->getInit());
   visitor.TraverseStmt(const_cast<Stmt*>(braces));
+  visitor.name_static_members();
   const std::vector<Token> tokens = places.tokens(braces->getBeginLoc(), body.begin, body.end);
   bool has_directives = false;
   for (const Token& each : tokens) {

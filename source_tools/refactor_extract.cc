@@ -480,10 +480,12 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
   static bool may_be_called_alike(const CXXMethodDecl* a, const CXXMethodDecl* b) {
     const unsigned count = std::max(a->getMinRequiredArguments(), b->getMinRequiredArguments());
     if (count > std::min(a->getNumParams(), b->getNumParams())) return false;
-    for (unsigned i = 0; i < count; ++i)
-      if (a->getParamDecl(i)->getType().getCanonicalType() !=
-          b->getParamDecl(i)->getType().getCanonicalType())
-        return false;
+    for (unsigned i = 0; i < count; ++i) {
+      const QualType one = a->getParamDecl(i)->getType().getCanonicalType();
+      const QualType other = b->getParamDecl(i)->getType().getCanonicalType();
+      // In a template they may be the same of some arguments.
+      if (one != other && !one->isDependentType() && !other->isDependentType()) return false;
+    }
     return true;
   }
 
@@ -512,16 +514,11 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     method->getParent()->forallBases(add_virtual);
     for (const CXXMethodDecl* other : others) {
       const bool inherited = other->getParent() != method->getParent();
-      if (other == method || other->getAccess() != AS_public || method->getAccess() != AS_public ||
-          other->getDeclName() != method->getDeclName() ||
-          (inherited ? method->isConst() == other->isConst()
-                     : !method->isConst() || other->isConst()) ||
-          !may_be_called_alike(method, other))
-        continue;
-      found.refusals.push_back(
-          {found.at,
-           "is there once more without const, and calls that are logged are of "
-           "no const object: give one another name"});
+      if (other != method && other->getDeclName() == method->getDeclName() &&
+          (inherited ? method->isConst() != other->isConst()
+                     : method->isConst() && !other->isConst()) &&
+          may_be_called_alike(method, other))
+        found.twins.push_back(place_key(places_, other));
     }
   }
 
@@ -580,25 +577,29 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
               break;
             }
       }
-      found.name_at = type_end;
-      while (found.name_at > begin->first && isspace(text[found.name_at - 1])) --found.name_at;
+      found.name_at = begin->first;
+      for (const Token& token : places_.tokens(each->getLocation(), begin->first, type_end))
+        if (!token.is_comment) found.name_at = token.end;
       found.type = type_text(each, begin->first, found.name_at);
       all.push_back(std::move(found));
     }
     return all;
   }
 
-  /// With the spaces before them.
+  /// With the spaces before them, but for the line's end that ends a comment.
   Edits dropped(const CXXMethodDecl* method, unsigned begin, unsigned end) {
     const StringRef text = places_.text(method->getLocation());
     Edits found;
     int nested = 0;
+    bool was_line_comment = false;
     for (const Token& each : places_.tokens(method->getLocation(), begin, end)) {
+      const bool behind_line_comment = std::exchange(
+          was_line_comment, each.is_comment && StringRef(each.text).starts_with("//"));
       nested += each.text == "(" ? 1 : each.text == ")" ? -1 : 0;
       if (nested != 0 || (each.text != "const" && each.text != "override" && each.text != "final"))
         continue;
       unsigned first = each.begin;
-      while (first > begin && isspace(text[first - 1])) --first;
+      while (!behind_line_comment && first > begin && isspace(text[first - 1])) --first;
       found.push_back({first, each.end, ""});
     }
     return found;
@@ -686,11 +687,14 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
         limit = each.begin;
         break;
       }
+      if (each.is_comment) {
+        found.comments += each.text + "\n";
+        continue;
+      }
       nested += each.text == "(" ? 1 : each.text == ")" ? -1 : 0;
-      if (each.is_comment) found.comments += each.text + "\n";
       if (each.text == "noexcept") in_noexcept = true;
       else if (in_noexcept && nested == 0 && each.text != ")") in_noexcept = false;
-      if (in_noexcept && !each.is_comment) append(keeps, each, last);
+      if (in_noexcept) append(keeps, each, last);
       last = each.end;
       if (each.text == "override" || each.text == "final") found.after += " " + each.text;
       if (each.text == ",")

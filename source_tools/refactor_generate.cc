@@ -277,6 +277,12 @@ class ClassWriter {
       }
       if (plan.role == Role::kPersistent) {
         refuse(method.refusals, of);
+        if (std::ranges::any_of(method.twins, [&](const std::string& each) {
+              return all_.role_of(each) == Role::kPersistent;
+            }))
+          refuse(method.at, of +
+                                "is there once more without const, and calls that are logged are "
+                                "of no const object: give one another name");
         if (all_.model.names.contains("simpo_" + method.name))
           refuse(method.at, of + "would be simpo_" + method.name +
                                 ", which something else is called as well: give it another name");

@@ -1,11 +1,11 @@
 #!/bin/sh
 # examples.sh KEEP SOURCES
 #
-# The structures of examples/containers, each run a process of its own: what one adds, changes and
+# The structures of examples/records, each run a process of its own: what one adds, changes and
 # removes the next one finds; and few lines were added for that.
 set -eu
 keep=$1
-"$2/containers/count_added.sh"
+"$2/records/count_added.sh"
 "$2/count_added.sh"
 folder=$(mktemp -d /var/tmp/perdura-examples-XXXXXX)
 trap 'rm -rf "$folder"' EXIT

@@ -1,7 +1,7 @@
 /* A hash table with chains; it doubles when it is full. */
 #include "structure.h"
 
-#include <perdura/container.h>
+#include <stdlib.h>
 
 struct entry {
   struct entry* next;
@@ -16,13 +16,6 @@ struct hash {
   uint64_t entry_count;
 };
 
-PERDURA_DEFINE_TYPE(entry_type, struct entry, PERDURA_POINTER(struct entry, next));
-static const perdura_slot bucket_slots[] = {
-    {"bucket", PERDURA_SLOT_POINTER, 0, sizeof(bucket), NULL, 0, 0, 0}};
-static const perdura_type bucket_type = {"bucket", sizeof(bucket), _Alignof(bucket), 1,
-                                         bucket_slots};
-PERDURA_DEFINE_TYPE(hash_type, struct hash, PERDURA_POINTER(struct hash, buckets));
-
 static bucket* bucket_of(const struct hash* hash, uint64_t key) {
   const uint64_t mixed = key * UINT64_C(0x9e3779b97f4a7c15);
   return &hash->buckets[mixed >> 32 & (hash->bucket_count - 1)];
@@ -30,7 +23,7 @@ static bucket* bucket_of(const struct hash* hash, uint64_t key) {
 
 static bool grow(struct hash* hash) {
   const struct hash old = *hash;
-  bucket* buckets = perdura_new(&bucket_type, old.bucket_count != 0 ? 2 * old.bucket_count : 64);
+  bucket* buckets = calloc(old.bucket_count != 0 ? 2 * old.bucket_count : 64, sizeof(bucket));
   if (buckets == NULL) return false;
   hash->buckets = buckets;
   hash->bucket_count = old.bucket_count != 0 ? 2 * old.bucket_count : 64;
@@ -41,7 +34,7 @@ static bool grow(struct hash* hash) {
       entry->next = *place;
       *place = entry;
     }
-  perdura_delete(old.buckets);
+  free(old.buckets);
   return true;
 }
 
@@ -58,7 +51,7 @@ static struct record* insert(void* root, uint64_t key) {
   struct record* found = find(hash, key);
   if (found != NULL) return found;
   if (hash->entry_count == hash->bucket_count && !grow(hash)) return NULL;
-  struct entry* entry = perdura_new(&entry_type, 1);
+  struct entry* entry = calloc(1, sizeof(struct entry));
   if (entry == NULL) return NULL;
   bucket* place = bucket_of(hash, key);
   entry->record.key = key;
@@ -75,7 +68,7 @@ static bool erase(void* root, uint64_t key) {
   while ((*place)->record.key != key) place = &(*place)->next;
   struct entry* entry = *place;
   *place = entry->next;
-  perdura_delete(entry);
+  free(entry);
   --hash->entry_count;
   return true;
 }
@@ -87,4 +80,5 @@ static void for_each(const void* root, void (*visit)(const struct record*, void*
       visit(&entry->record, argument);
 }
 
-const struct structure hash_structure = {"hash", &hash_type, insert, find, erase, for_each};
+const struct structure hash_structure = {"hash",  sizeof(struct hash), insert, find, erase,
+                                         for_each};

@@ -7,8 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <perdura/type.h>
-
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -23,7 +21,7 @@ struct record {
 /* A root is zeroed memory of the root type: an empty structure. */
 struct structure {
   const char* name;
-  const perdura_type* root_type;
+  size_t root_bytes;
   /* The record of a key, made zeroed where there is none; NULL without memory. */
   struct record* (*insert)(void* root, uint64_t key);
   struct record* (*find)(const void* root, uint64_t key);

@@ -1,9 +1,9 @@
 #!/bin/sh
-# DRIVER WORK SOURCE: the structures of examples/containers_typed, which say nothing of Perdura: what
+# DRIVER WORK SOURCE: the structures of examples/containers, which say nothing of Perdura: what
 # one run of a process adds, changes and removes the next one finds.
 set -eu
 driver=$1 work=$2 source=$3
-examples=$source/examples/containers_typed
+examples=$source/examples/containers
 rm -rf "$work" && mkdir -p "$work" && cd "$work"
 test "$(grep -c '/\* added \*/' "$examples/keep.c")" -le 3
 for structure in array list tree hash; do

@@ -2,7 +2,7 @@
  * NULL is black. */
 #include "structure.h"
 
-#include <stdlib.h>
+#include <perdura/container.h>
 
 struct node {
   struct node* child[2]; /* smaller, larger */
@@ -14,6 +14,10 @@ struct node {
 struct tree {
   struct node* top;
 };
+
+PERDURA_DEFINE_TYPE(node_type, struct node, PERDURA_POINTER(struct node, child),
+                    PERDURA_POINTER(struct node, parent));
+PERDURA_DEFINE_TYPE(tree_type, struct tree, PERDURA_POINTER(struct tree, top));
 
 static bool is_red(const struct node* node) { return node != NULL && node->red; }
 static int side_of(const struct node* node) { return node->parent->child[1] == node; }
@@ -77,7 +81,7 @@ static struct record* insert(void* root, uint64_t key) {
     if (parent->record.key == key) return &parent->record;
     place = &parent->child[key > parent->record.key];
   }
-  struct node* node = calloc(1, sizeof(struct node));
+  struct node* node = perdura_new(&node_type, 1);
   if (node == NULL) return NULL;
   node->record.key = key;
   node->parent = parent;
@@ -137,7 +141,7 @@ static bool erase(void* root, uint64_t key) {
   const int side = parent != NULL ? side_of(node) : 0;
   replace(tree, node, child);
   if (!node->red) repair_erase(tree, parent, side);
-  free(node);
+  perdura_delete(node);
   return true;
 }
 
@@ -156,5 +160,4 @@ static void for_each(const void* root, void (*visit)(const struct record*, void*
   }
 }
 
-const struct structure tree_structure = {"tree",  sizeof(struct tree), insert, find, erase,
-                                         for_each};
+const struct structure tree_structure = {"tree", &tree_type, insert, find, erase, for_each};

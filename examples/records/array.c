@@ -1,8 +1,7 @@
 /* An array of records by their keys, which grows. */
 #include "structure.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include <perdura/container.h>
 
 struct place {
   struct record record;
@@ -14,12 +13,16 @@ struct array {
   uint64_t count;
 };
 
+PERDURA_DEFINE_PLAIN_TYPE(place_type, struct place);
+PERDURA_DEFINE_TYPE(array_type, struct array, PERDURA_POINTER(struct array, places));
+
 static bool grow(struct array* array, uint64_t count) {
   uint64_t wanted = array->count != 0 ? array->count : 64;
   while (wanted < count) wanted *= 2;
-  struct place* places = realloc(array->places, wanted * sizeof(struct place));
+  struct place* places = array->places == NULL
+                             ? perdura_new(&place_type, wanted)
+                             : perdura_renew(array->places, wanted * sizeof(struct place));
   if (places == NULL) return false;
-  memset(places + array->count, 0, (wanted - array->count) * sizeof(struct place));
   array->places = places;
   array->count = wanted;
   return true;
@@ -51,5 +54,4 @@ static void for_each(const void* root, void (*visit)(const struct record*, void*
     if (array->places[i].used) visit(&array->places[i].record, argument);
 }
 
-const struct structure array_structure = {"array", sizeof(struct array), insert, find, erase,
-                                          for_each};
+const struct structure array_structure = {"array", &array_type, insert, find, erase, for_each};

@@ -2,8 +2,8 @@
  *
  *   keep STRUCTURE [+KEY=VALUE | -KEY | KEY]...
  *
- * What makes it durable are the lines marked "added": perdura-clang --perdura-types knows the types
- * of what the structures allocate. */
+ * What makes it durable are the lines marked "added", the type records, and that objects are made
+ * with perdura_new. */
 #include "structure.h"
 
 #include <stdio.h>
@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
   }
   const struct structure* structure = kStructures[which];
   void* root = NULL;
-  const int id = pCOpen(which + 1, (int)structure->root_bytes, &root); /* added */
+  const int id = pCOpenTyped(which + 1, structure->root_type, &root); /* added */
   if (root == NULL) return failed("cannot open");
   for (int i = 2; i < argc; ++i) {
     char* value = NULL;

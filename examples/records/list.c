@@ -1,7 +1,7 @@
 /* A doubly linked list, the newest record first. */
 #include "structure.h"
 
-#include <stdlib.h>
+#include <perdura/container.h>
 
 struct link {
   struct link* next;
@@ -12,6 +12,10 @@ struct link {
 struct list {
   struct link* first;
 };
+
+PERDURA_DEFINE_TYPE(link_type, struct link, PERDURA_POINTER(struct link, next),
+                    PERDURA_POINTER(struct link, before));
+PERDURA_DEFINE_TYPE(list_type, struct list, PERDURA_POINTER(struct list, first));
 
 static struct link* find_link(const struct list* list, uint64_t key) {
   struct link* link = list->first;
@@ -27,7 +31,7 @@ static struct record* find(const void* root, uint64_t key) {
 /* Keys that are inserted are new. */
 static struct record* insert(void* root, uint64_t key) {
   struct list* list = root;
-  struct link* link = calloc(1, sizeof(struct link));
+  struct link* link = perdura_new(&link_type, 1);
   if (link == NULL) return NULL;
   link->record.key = key;
   link->next = list->first;
@@ -43,7 +47,7 @@ static bool erase(void* root, uint64_t key) {
   if (link->next != NULL) link->next->before = link->before;
   if (link->before != NULL) link->before->next = link->next;
   else list->first = link->next;
-  free(link);
+  perdura_delete(link);
   return true;
 }
 
@@ -53,5 +57,4 @@ static void for_each(const void* root, void (*visit)(const struct record*, void*
     visit(&link->record, argument);
 }
 
-const struct structure list_structure = {"list",  sizeof(struct list), insert, find, erase,
-                                         for_each};
+const struct structure list_structure = {"list", &list_type, insert, find, erase, for_each};
