@@ -171,6 +171,10 @@ Id constant_of(Unit& unit, const VarDecl* variable) {
 Id literal_of(Unit& unit) { return unit.program.constant(""); }
 
 Id function_of(Unit& unit, const FunctionDecl* function) {
+  // Clang gives it an empty body.
+  if (const auto* const method = dyn_cast<CXXMethodDecl>(function);
+      method != nullptr && method->isLambdaStaticInvoker())
+    return invoker_of(unit, method->getParent());
   const FunctionDecl* definition = nullptr;
   if (function->hasBody(definition)) unit.require(definition);
   return unit.program.function(unit.key_of(function));

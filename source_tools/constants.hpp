@@ -19,5 +19,7 @@ Id constant_of(Unit& unit, const clang::VarDecl* variable);
 Id literal_of(Unit& unit);
 /// Of a function whose address is taken.
 Id function_of(Unit& unit, const clang::FunctionDecl* function);
+/// Of what a lambda is as a pointer to a function (lower_calls.cc).
+Id invoker_of(Unit& unit, const clang::CXXRecordDecl* lambda);
 
 }  // namespace perdura::source

@@ -1,8 +1,11 @@
 #include "directives.hpp"
 
+#include <clang/Lex/Lexer.h>
 #include <llvm/ADT/StringExtras.h>
 #include <llvm/Support/MemoryBuffer.h>
 
+#include <optional>
+#include <set>
 #include <utility>
 
 namespace perdura::source {
@@ -53,12 +56,32 @@ class Filter : public vfs::ProxyFileSystem {
 /// The words of a line that is a directive of some kind: "begin", "defer".
 std::vector<StringRef> words_of(StringRef line) {
   std::vector<StringRef> words;
-  line = line.trim();
+  line = line.take_front(std::min(line.find("//"), line.find("/*"))).trim();
   if (!line.consume_front("#")) return words;
   SmallVector<StringRef> split;
   line.trim().split(split, ' ', -1, false);
   for (const StringRef each : split) words.push_back(each.trim());
   return words;
+}
+
+bool begins(const std::vector<StringRef>& words) { return !words.empty() && words[0] == "begin"; }
+bool ends(const std::vector<StringRef>& words) { return words.size() == 1 && words[0] == "end"; }
+
+/// Offsets of each # that begins a line, and is not in a comment or a text of several lines.
+std::set<std::size_t> hashes_of(StringRef text) {
+  std::set<std::size_t> found;
+  clang::LangOptions options;
+  options.CPlusPlus = options.CPlusPlus11 = options.LineComment = options.RawStringLiterals = true;
+  const std::string ended = text.str();  // the lexer wants a null behind it
+  clang::Lexer lexer(clang::SourceLocation(), options, ended.data(), ended.data(),
+                     ended.data() + ended.size());
+  clang::Token token;
+  for (bool more = true; more;) {
+    more = !lexer.LexFromRawLexer(token) && token.isNot(clang::tok::eof);
+    if (token.is(clang::tok::hash) && token.isAtStartOfLine())
+      found.insert(lexer.getCurrentBufferOffset() - token.getLength());
+  }
+  return found;
 }
 
 }  // namespace
@@ -68,15 +91,18 @@ std::string Directives::take(const std::string& path, StringRef text) {
   std::vector<Region> regions;
   std::vector<DirectiveError> errors;
   Region open{Verdict::kNothing, 0, 0};
+  std::optional<std::set<std::size_t>> hashes;
   unsigned number = 0;
   for (std::size_t begin = 0; begin < text.size();) {
     ++number;
     std::size_t end = text.find('\n', begin);
     if (end == StringRef::npos) end = text.size();
-    const std::vector<StringRef> words = words_of(text.slice(begin, end));
-    const bool begins = !words.empty() && words[0] == "begin";
-    const bool ends = words.size() == 1 && words[0] == "end";
-    if (begins) {
+    std::vector<StringRef> words = words_of(text.slice(begin, end));
+    if (begins(words) || ends(words)) {
+      if (!hashes) hashes = hashes_of(text);
+      if (!hashes->contains(text.find('#', begin))) words.clear();
+    }
+    if (begins(words)) {
       const bool defer = words.size() == 2 && words[1] == "defer";
       if (!defer && (words.size() != 2 || words[1] != "inst"))
         errors.push_back({path, number, "a directive is '#begin defer' or '#begin inst'"});
@@ -85,14 +111,14 @@ std::string Directives::take(const std::string& path, StringRef text) {
                           "the one of line " + std::to_string(open.first) +
                               " has no '#end' before this: add one"});
       open = {defer ? Verdict::kDeferrable : Verdict::kInstant, number, 0};
-    } else if (ends) {
+    } else if (ends(words)) {
       if (open.verdict == Verdict::kNothing)
         errors.push_back({path, number, "'#end' without a '#begin' before it: remove it"});
       open.last = number;
       if (open.verdict != Verdict::kNothing) regions.push_back(open);
       open.verdict = Verdict::kNothing;
     }
-    if (begins || ends)
+    if (begins(words) || ends(words))
       for (std::size_t i = begin; i < end; ++i) cleared[i] = ' ';
     begin = end + 1;
   }

@@ -1,5 +1,7 @@
 #include "keys.hpp"
 
+#include <set>
+
 #include <clang/AST/Attr.h>
 #include <clang/AST/DeclTemplate.h>
 #include <clang/Basic/SourceManager.h>
@@ -118,6 +120,17 @@ Place Unit::place(SourceLocation location) {
 bool Unit::is_in_system_header(SourceLocation location) const {
   const SourceManager& sources = context_.getSourceManager();
   return sources.isInSystemHeader(sources.getExpansionLoc(location));
+}
+
+bool Unit::is_in_header_of_c(SourceLocation location) const {
+  static const std::set<StringRef> kHeaders = {
+      "alloca.h", "assert.h", "complex.h", "ctype.h", "errno.h",   "fenv.h",    "in.h",
+      "inttypes.h", "locale.h", "malloc.h", "math.h", "setjmp.h", "signal.h", "stdio.h",
+      "stdlib.h", "string.h", "strings.h", "time.h", "unistd.h", "wchar.h", "wctype.h"};
+  const SourceManager& sources = context_.getSourceManager();
+  const StringRef file = sources.getFilename(sources.getExpansionLoc(location));
+  const auto [folder, name] = file.rsplit('/');
+  return is_in_system_header(location) && (kHeaders.contains(name) || folder.ends_with("/bits"));
 }
 
 void Unit::require(const FunctionDecl* function) {

@@ -38,6 +38,9 @@ class Unit {
 
   Place place(clang::SourceLocation location);
   bool is_in_system_header(clang::SourceLocation location) const;
+  /// Of the C library: what is declared there is what everybody knows by its name. In another
+  /// system header, as of a library of the user's, a function of the name may be any.
+  bool is_in_header_of_c(clang::SourceLocation location) const;
 
   /// Its facts are wanted.
   void require(const clang::FunctionDecl* function);

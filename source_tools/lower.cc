@@ -245,8 +245,9 @@ void Lowering::declare_variable(const clang::VarDecl* variable) {
   const clang::SourceLocation at = variable->getLocation();
   if (!variable->hasLocalStorage()) {
     // Made the first time that somebody comes here.
-    if (variable->isStaticLocal() && init != nullptr && !init->isValueDependent() &&
-        !variable->hasConstantInitialization()) {
+    const bool is_dependent = init != nullptr && init->isValueDependent();
+    if (variable->isStaticLocal() && init != nullptr && !is_dependent &&
+        (!variable->hasConstantInitialization() || variable->needsDestruction(context_) != 0)) {
       reason(
           variable->getTLSKind() != clang::VarDecl::TLS_None ? Kind::kThreadLocal : Kind::kGlobal,
           at, variable->getQualifiedNameAsString());

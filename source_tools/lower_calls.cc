@@ -37,7 +37,7 @@ Id Lowering::value_of_call(const clang::CallExpr* call) {
     }
     if (const auto* const conversion = clang::dyn_cast<clang::CXXConversionDecl>(method)) {
       if (conversion->getParent()->isLambda())
-        return value_to({Target::kFunction, invoker(conversion->getParent())});
+        return value_to({Target::kFunction, invoker_of(unit_, conversion->getParent())});
     }
     if (method->isVirtual() && !named->hasQualifier()) {
       const clang::Expr* const object = base->IgnoreParenBaseCasts();
@@ -96,7 +96,7 @@ Id Lowering::value_of_call(const clang::CallExpr* call) {
     store(arguments[0], load(from, type, at), at);
     return arguments[0];
   }
-  if (target->getBuiltinID() != 0 || is_library_function(target)) {
+  if (is_builtin(target) || is_library_function(target)) {
     Id result = kNone;
     if (call_known(target, call, result)) return result;
   }
@@ -105,9 +105,13 @@ Id Lowering::value_of_call(const clang::CallExpr* call) {
 }
 
 bool Lowering::is_library_function(const clang::FunctionDecl* function) const {
-  return (function->isExternC() || is_hash_of_library(function) ||
-          function->getDeclContext()->getRedeclContext()->isTranslationUnit()) &&
-         unit_.is_in_system_header(function->getCanonicalDecl()->getLocation());
+  return (function->isExternC() || is_hash_of_library(function)) &&
+         unit_.is_in_header_of_c(function->getCanonicalDecl()->getLocation());
+}
+
+bool Lowering::is_builtin(const clang::FunctionDecl* function) const {
+  const unsigned id = function->getBuiltinID();
+  return id != 0 && !context_.BuiltinInfo.isPredefinedLibFunction(id);
 }
 
 bool Lowering::is_hash_of_library(const clang::FunctionDecl* function) {
@@ -331,7 +335,8 @@ Id Lowering::call_function(const clang::FunctionDecl* function, const std::vecto
 }
 
 bool Lowering::is_exception(const clang::CXXRecordDecl* record) {
-  if (record->getName() == "exception" && record->isInStdNamespace()) return true;
+  if (!is_std(record)) return false;  // a destructor of the program's own does what it does
+  if (record->getName() == "exception") return true;
   if (!record->hasDefinition()) return false;
   for (const clang::CXXBaseSpecifier& base : record->bases()) {
     const clang::CXXRecordDecl* const of = base.getType()->getAsCXXRecordDecl();
@@ -367,19 +372,11 @@ Id Lowering::add_call(Call call, const std::vector<Id>& arguments, clang::QualTy
   return result;
 }
 
-Id Lowering::invoker(const clang::CXXRecordDecl* lambda) {
-  const clang::CXXMethodDecl* operation = lambda->getLambdaCallOperator();
-  if (lambda->isGenericLambda()) {
-    // Which of its instances is meant is not known here: all of them.
-    std::string key = unit_.key_of(operation) + "@invoke";
-    return invoker_of(key, lambda);
-  }
-  return invoker_of(unit_.key_of(operation) + "@invoke", lambda);
-}
-
-Id Lowering::invoker_of(const std::string& key, const clang::CXXRecordDecl* lambda) {
-  const Id id = unit_.program.function(key);
-  std::vector<Function>& bodies = unit_.program.functions[key];
+// Which instance of a generic one is meant is not known: all of them.
+Id invoker_of(Unit& unit, const clang::CXXRecordDecl* lambda) {
+  const std::string key = unit.key_of(lambda->getLambdaCallOperator()) + "@invoke";
+  const Id id = unit.program.function(key);
+  std::vector<Function>& bodies = unit.program.functions[key];
   if (!bodies.empty()) return id;
   std::vector<const clang::CXXMethodDecl*> operations;
   const clang::CXXMethodDecl* const operation = lambda->getLambdaCallOperator();
@@ -395,7 +392,7 @@ Id Lowering::invoker_of(const std::string& key, const clang::CXXRecordDecl* lamb
     Function through;
     through.key = key;
     through.name = "a lambda";
-    through.place = unit_.place(each->getLocation());
+    through.place = unit.place(each->getLocation());
     through.parameters = each->getNumParams();
     for (Id i = 0; i < through.parameters; ++i)
       through.facts.push_back(
@@ -404,7 +401,7 @@ Id Lowering::invoker_of(const std::string& key, const clang::CXXRecordDecl* lamb
     const Id closure = through.values++;
     through.facts.push_back({.what = Fact::kAddress, .to = closure, .target = {Target::kLocal, 0}});
     Call call;
-    call.callee = unit_.key_of(each);
+    call.callee = unit.key_of(each);
     call.name = "a lambda";
     if (each->isInstance()) call.arguments.push_back(closure);
     for (Id i = 0; i < through.parameters; ++i) call.arguments.push_back(i);
@@ -413,7 +410,7 @@ Id Lowering::invoker_of(const std::string& key, const clang::CXXRecordDecl* lamb
     through.facts.push_back({.what = Fact::kCall, .call = 0, .place = through.place});
     through.facts.push_back({.what = Fact::kReturn, .from = call.result});
     bodies.push_back(std::move(through));
-    unit_.require(each);
+    unit.require(each);
   }
   return id;
 }

@@ -127,6 +127,7 @@ class Lowering {
   Id value_of_call(const clang::CallExpr* call);
   /// Of the C library or of the C++ library's own, as their headers declare it.
   bool is_library_function(const clang::FunctionDecl* function) const;
+  bool is_builtin(const clang::FunctionDecl* function) const;
   static bool is_hash_of_library(const clang::FunctionDecl* function);
   void add_arguments(const clang::CallExpr* call, unsigned first,
                      const clang::FunctionProtoType* type, std::vector<Id>& arguments);
@@ -145,7 +146,7 @@ class Lowering {
   Id call_function(const clang::FunctionDecl* function, const std::vector<Id>& arguments,
                    clang::QualType type, clang::SourceLocation at);
   static bool is_exception(const clang::CXXRecordDecl* record);
-  static bool is_std(const clang::FunctionDecl* function) { return function->isInStdNamespace(); }
+  static bool is_std(const clang::Decl* decl) { return decl->isInStdNamespace(); }
   /// std::__throw_out_of_range and others, in whose place the library throws.
   static bool is_std_throw(const clang::FunctionDecl* function);
   Id call_pointer(Id pointer, const std::vector<Id>& arguments, clang::QualType type,
@@ -153,8 +154,6 @@ class Lowering {
   Id add_call(Call call, const std::vector<Id>& arguments, clang::QualType type,
               clang::SourceLocation at);
   /// A lambda without captures as a function: calls its operator with a closure of no content.
-  Id invoker(const clang::CXXRecordDecl* lambda);
-  Id invoker_of(const std::string& key, const clang::CXXRecordDecl* lambda);
 
   // --- initialization
 

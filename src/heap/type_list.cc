@@ -270,6 +270,28 @@ Result<u32> TypeList::number_of(Mutator& mutator, const Layout& layout) {
   return learn(mutator, layout);
 }
 
+Result<u32> TypeList::number_of_moved(Mutator& mutator, const Layout& layout, bool& as_words) {
+  return guarded([&]() -> Result<u32> {
+    std::lock_guard lock(mutex_);
+    Result<u32> number = learn(mutator, layout);
+    as_words = !number && number.failure().code == Code::kTypeMismatch &&
+               is_of_program(layouts_[find_name(layout.name) - 1]);
+    if (!as_words) return number;
+    PERDURA_ASSIGN(const Layout words, Layout::of(kWords));
+    return learn(mutator, words);
+  });
+}
+
+bool TypeList::is_of_program(const Layout& known) const {
+  bool found = false;
+  for_each_known_type([&](const perdura_type& type) {
+    if (found || type.name == nullptr || type.name != known.name) return;
+    const Result<Layout> layout = Layout::of(type);
+    found = layout && layout->fingerprint == known.fingerprint;
+  });
+  return found;
+}
+
 Result<u32> TypeList::number_named(std::string_view name) {
   std::lock_guard lock(mutex_);
   PERDURA_TRY(load_list());

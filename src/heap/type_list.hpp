@@ -39,6 +39,9 @@ class TypeList {
   /// knows another layout of the type. Inside an operation of the mutator.
   Result<u32> number_of(detail::Mutator& mutator, const perdura_type& type);
   Result<u32> number_of(detail::Mutator& mutator, const Layout& layout);
+  /// Of an object that comes from another heap. Where the program has several types of that name,
+  /// and this heap knows another one of these, that of kWords, with `as_words`.
+  Result<u32> number_of_moved(detail::Mutator& mutator, const Layout& layout, bool& as_words);
   /// kTypeMismatch when the store knows another layout of the type.
   Status expect(const perdura_type& type);
   /// The same of what a type is made of, its members and theirs, as far as the store knows it.
@@ -76,6 +79,7 @@ class TypeList {
   // With mutex_ held.
   Status load_list();
   u32 find_name(std::string_view name) const;
+  bool is_of_program(const Layout& known) const;
   Result<u32> known_number(const Layout& layout);
   Result<u32> learn(detail::Mutator& mutator, const Layout& layout);
   Status add(detail::Mutator& mutator, const Layout& type, u32 number);

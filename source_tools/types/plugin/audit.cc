@@ -54,9 +54,10 @@ class Auditor {
       return stored(instruction, *store->getPointerOperand(), *store->getValueOperand());
     if (auto* copy = dyn_cast<MemTransferInst>(&instruction))
       return copied(*copy, *copy->getRawDest(), *copy->getRawSource(), *copy->getLength());
-    if (auto* exchange = dyn_cast<AtomicRMWInst>(&instruction))
-      return exchange->getOperation() == AtomicRMWInst::Xchg &&
-             stored(instruction, *exchange->getPointerOperand(), *exchange->getValOperand());
+    if (auto* change = dyn_cast<AtomicRMWInst>(&instruction))
+      return change->getOperation() == AtomicRMWInst::Xchg
+                 ? stored(instruction, *change->getPointerOperand(), *change->getValOperand())
+                 : changed(instruction, *change->getPointerOperand(), change->getType());
     if (auto* exchange = dyn_cast<AtomicCmpXchgInst>(&instruction))
       return stored(instruction, *exchange->getPointerOperand(), *exchange->getNewValOperand());
     auto* const call = dyn_cast<CallBase>(&instruction);
@@ -73,20 +74,25 @@ class Auditor {
   bool stored(Instruction& at, Value& place, Value& value) {
     if (!is_checked(place)) return false;
     IRBuilder<> builder(&at);
-    const uint64_t bytes = module_.getDataLayout().getTypeStoreSize(value.getType());
     if (value.getType()->isPointerTy()) {
       if (isa<ConstantPointerNull>(value)) return false;
       call(builder, "perdura_audit_pointer", {&place, &value, where(at)});
     } else if (value.getType()->isIntegerTy(64)) {
       if (isa<ConstantInt>(value)) return false;
       call(builder, "perdura_audit_integer", {&place, &value, where(at)});
-    } else if (bytes >= 8 && !value.getType()->isFloatingPointTy() && !isa<Constant>(value)) {
-      builder.SetInsertPoint(at.getNextNode());
-      call(builder, "perdura_audit_words",
-           {&place, &place, ConstantInt::get(i64_, bytes), where(at)});
     } else {
-      return false;
+      return !isa<Constant>(value) && changed(at, place, value.getType());
     }
+    return true;
+  }
+
+  /// What is there behind the instruction.
+  bool changed(Instruction& at, Value& place, Type* type) {
+    const uint64_t bytes = module_.getDataLayout().getTypeStoreSize(type);
+    if (bytes < 8 || type->isFloatingPointTy() || !is_checked(place)) return false;
+    IRBuilder<> builder(at.getNextNode());
+    call(builder, "perdura_audit_words",
+         {&place, &place, ConstantInt::get(i64_, bytes), where(at)});
     return true;
   }
 

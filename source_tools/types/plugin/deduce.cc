@@ -24,11 +24,6 @@ QualType element(const ASTContext& context, QualType type) {
   return type;
 }
 
-bool is_known(QualType type) {
-  return !type.isNull() && !type->isVoidType() && !type->isFunctionType() &&
-         !type->isDependentType() && !type->isIncompleteType() && !type->isSizelessType();
-}
-
 bool is_bytes(QualType type) {
   return type->isCharType() || type->isStdByteType() || type->isChar8Type();
 }
@@ -130,13 +125,22 @@ Deduced shaped(Records& records, QualType type, Size::Form form) {
   if (!record->refused.empty()) return {nullptr, 0, record->refused};
   if (form == Size::Form::kOne || form == Size::Form::kArray)
     return {record, record->has_tail() ? 1u : 0u, {}};
-  // A structure that ends with a flexible array of what holds no pointers needs no tail.
-  if (const auto* structure = type->getAs<RecordType>())
-    if (structure->getDecl()->getDefinition()->hasFlexibleArrayMember()) return {record, 1, {}};
+  // A structure that ends with a flexible array of what holds no pointers needs no tail. Where that
+  // is one in another structure or a union, nobody knows what is in it.
+  if (const auto* structure = type->getAs<RecordType>()) {
+    const FieldDecl* last = nullptr;
+    for (const FieldDecl* field : structure->getDecl()->getDefinition()->fields()) last = field;
+    if (last != nullptr && last->getType()->isIncompleteArrayType()) return {record, 1, {}};
+  }
   return {records.with_more(record), 1, {}};
 }
 
 }  // namespace
+
+bool is_known(QualType type) {
+  return !type.isNull() && !type->isVoidType() && !type->isFunctionType() &&
+         !type->isDependentType() && !type->isIncompleteType() && !type->isSizelessType();
+}
 
 Size product(Size a, Size b) {
   if (a.form == Size::Form::kUnknown) std::swap(a, b);

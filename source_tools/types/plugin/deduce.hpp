@@ -10,6 +10,9 @@
 
 namespace perdura::types {
 
+/// Whether it has a layout here: it is complete, and no function.
+bool is_known(clang::QualType type);
+
 /// What the size says.
 struct Size {
   enum class Form {

@@ -14,6 +14,7 @@
 #include <clang/Basic/Version.h>
 #include <clang/Frontend/CompilerInstance.h>
 #include <clang/Frontend/FrontendPluginRegistry.h>
+#include <clang/Serialization/ASTReader.h>
 #include <llvm/Support/raw_ostream.h>
 
 #include "deduce.hpp"
@@ -31,6 +32,7 @@ struct Settings {
 
 constexpr char kRemedy[] =
     "cast the result to a pointer to its type, assign it to one, or say sizeof(type)";
+constexpr char kAligned[] = "memory that is aligned so has no type";
 
 /// What a function that allocates is replaced with, and where its sizes are.
 struct Allocator {
@@ -47,8 +49,8 @@ const std::map<std::string, Allocator>& allocators_of_c() {
   return all;
 }
 const std::set<std::string>& untypable() {
-  static const std::set<std::string> all{"aligned_alloc", "memalign",     "posix_memalign",
-                                         "valloc",        "reallocarray", "pvalloc"};
+  static const std::set<std::string> all{"aligned_alloc", "memalign", "posix_memalign", "valloc",
+                                         "pvalloc"};
   return all;
 }
 
@@ -74,13 +76,16 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   bool TraverseDecl(Decl* decl) {
     auto* const function = dyn_cast_or_null<FunctionDecl>(decl);
     if (function == nullptr) return RecursiveASTVisitor::TraverseDecl(decl);
-    // Constants are computed by functions whose allocations are the compiler's own.
     const auto* const method = dyn_cast<CXXMethodDecl>(function);
     const bool is_lambda = method != nullptr && method->getParent()->isLambda();
     // Those that nobody wrote are constexpr by themselves.
     const bool is_written = !function->isImplicit() && !function->isDefaulted();
     if (function->isDependentContext()) return true;
-    if (function->isConstexpr() && is_written && !is_lambda) return true;
+    // The compiler computes constants with them, and cannot do so with calls that are replaced.
+    if (function->isConstexpr() && is_written && !is_lambda && !computed_constants_) {
+      for_constants_.push_back(function);
+      return true;
+    }
     const FunctionDecl* const around = std::exchange(function_, function);
     const bool was = in_allocator_;
     in_allocator_ = is_allocator(function);
@@ -96,15 +101,14 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   bool VisitCallExpr(CallExpr* call) {
     FunctionDecl* const callee = call->getDirectCallee();
     if (callee == nullptr || call->isTypeDependent() || call->isValueDependent()) return true;
-    if (!isa<CXXOperatorCallExpr>(call))
-      for (unsigned i = 0; i < call->getNumArgs() && i < callee->getNumParams(); ++i)
-        note_flow(call->getArg(i), callee->getParamDecl(i));
+    note_arguments(call);
     if (is_allocator(callee)) {
       tag(call, callee);
       return true;
     }
     if (is_operator_new(callee)) {
-      allocate(call, {"perdura_typed_new", "", 0}, callee);
+      if (call->getNumArgs() == 1) allocate(call, {"perdura_typed_new", "", 0}, callee);
+      else leave_untyped(call, callee, untyped_new(call->getArg(1)->getType()));
       return true;
     }
     if (!callee->getIdentifier() || !callee->isExternC() || callee->getDefinition() != nullptr)
@@ -114,16 +118,36 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     if (const auto found = allocators_of_c().find(name); found != allocators_of_c().end())
       allocate(call, found->second, callee);
     else if (name == "strdup" || name == "strndup")
-      mark(call, callee, {"perdura_typed_" + name, nullptr, 0, Marked::Kind::kTyped, {}, {}});
-    else if (untypable().count(name) != 0)
-      leave_untyped(call, callee, "memory that is aligned so has no type");
-    else if (name == "perdura_record_of") record_of(call, callee);
-    else if (name == "pCAlloc" || name == "pCOpen" || name == "pCRestore") root(call, callee, name);
+      mark(call, {"perdura_typed_" + name, nullptr, 0, Marked::Kind::kTyped, {}, {}});
+    else if (name == "reallocarray")
+      leave_untyped(call, callee, "write realloc(p, n * sizeof *p)");
+    else if (untypable().count(name) != 0) leave_untyped(call, callee, kAligned);
+    else if (name == "perdura_record_of") record_of(call);
+    else if (name == "pCAlloc" || name == "pCOpen" || name == "pCRestore") root(call, name);
+    return true;
+  }
+
+  bool VisitDeclRefExpr(const DeclRefExpr* name) {
+    const auto* const function = dyn_cast<FunctionDecl>(name->getDecl());
+    if (function == nullptr || function->getIdentifier() == nullptr || !function->isExternC() ||
+        allocators_of_c().count(function->getName().str()) == 0)
+      return true;
+    const Stmt* used = name;
+    for (size_t i = path_.size() - 1; i-- > 0 && path_[i] != nullptr; used = path_[i]) {
+      if (isa<CastExpr>(path_[i]) || isa<ParenExpr>(path_[i])) continue;
+      const auto* const call = dyn_cast<CallExpr>(path_[i]);
+      if (call != nullptr && call->getCallee() == used) return true;
+      break;
+    }
+    say_doubt(name->getBeginLoc(), "the address of '" + function->getName().str() +
+                                       "' is taken here: what is allocated by it has no type, and "
+                                       "is not counted");
     return true;
   }
 
   // A constructor that nobody wrote is no declaration that the compiler hands over.
   bool VisitCXXConstructExpr(const CXXConstructExpr* made) {
+    note_arguments(made);
     CXXConstructorDecl* const constructor = made->getConstructor();
     const bool is_written = !constructor->isImplicit() && !constructor->isDefaulted();
     if (is_written || !constructor->isThisDeclarationADefinition()) return true;
@@ -131,12 +155,33 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   }
   // Of a member that its class initializes: an instance of a template has its own.
   bool VisitCXXDefaultInitExpr(CXXDefaultInitExpr* member) {
+    note_flow(member->getExpr(), member->getField());
     return TraverseStmt(member->getExpr());
+  }
+  bool TraverseConstructorInitializer(CXXCtorInitializer* initializer) {
+    const FieldDecl* const member = initializer->getAnyMember();
+    if (member != nullptr) note_flow(initializer->getInit(), member);
+    return initialize(member, [&] {
+      return RecursiveASTVisitor::TraverseConstructorInitializer(initializer);
+    });
+  }
+  bool TraverseVarDecl(VarDecl* variable) {
+    return initialize(variable, [&] { return RecursiveASTVisitor::TraverseVarDecl(variable); });
+  }
+  bool TraverseFieldDecl(FieldDecl* member) {
+    return initialize(member, [&] { return RecursiveASTVisitor::TraverseFieldDecl(member); });
   }
 
   bool VisitCastExpr(const CastExpr* cast) {
-    if (cast->getType()->isPointerType() && is_raw(cast->getSubExpr()->IgnoreParenCasts()))
-      note_cast(cast->getSubExpr(), cast->getType()->getPointeeType());
+    const QualType to = cast->getType()->getPointeeType();
+    const Expr* const from = cast->getSubExpr()->IgnoreParenCasts();
+    if (to.isNull()) return true;
+    if (is_raw(from)) note_cast(cast->getSubExpr(), to);
+    // (struct node**)&bytes
+    const auto* const address = dyn_cast<UnaryOperator>(from);
+    if (address != nullptr && address->getOpcode() == UO_AddrOf && to->isPointerType() &&
+        is_raw(address->getSubExpr()))
+      note_cast(address->getSubExpr(), to->getPointeeType());
     return true;
   }
 
@@ -154,19 +199,24 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     if (statement->getRetValue() != nullptr) note_flow(statement->getRetValue(), function_);
     return true;
   }
+  bool VisitInitListExpr(const InitListExpr* list) {
+    if (const RecordDecl* const record = list->getType()->getAsRecordDecl())
+      for (const Expr* each : list->inits())
+        if (const FieldDecl* const member = initialized_by(list, record, each))
+          note_flow(each, member);
+    return true;
+  }
 
   bool VisitCXXNewExpr(CXXNewExpr* expression) {
     if (expression->getNumPlacementArgs() == 1 && !expression->isTypeDependent())
       note_cast(expression->getPlacementArg(0), expression->getAllocatedType());
     FunctionDecl* const callee = expression->getOperatorNew();
-    if (callee == nullptr || expression->isTypeDependent() ||
+    if (callee == nullptr || expression->isTypeDependent() || is_marker(callee) ||
         expression->getNumPlacementArgs() > 1 || !callee->isReplaceableGlobalAllocationFunction())
       return true;
     ++sites_;
     const QualType type = expression->getAllocatedType();
     const bool is_plain = callee->getNumParams() == 1;
-    const bool is_nothrow =
-        callee->getNumParams() == 2 && !callee->getParamDecl(1)->getType()->isAlignValT();
     if (!type->isIncompleteType() && is_plain) {
       RecordPtr record = records_.of(type);
       unsigned shape = record->has_tail() ? 1 : 0;
@@ -176,20 +226,28 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
           shape = 1;
         }
         expression->setOperatorNew(
-            marker(callee, taken({"perdura_typed_new", record, shape, Marked::Kind::kTyped, {}, {}},
-                                 use_of_call())));
+            marker(callee->getType(),
+                   taken({"perdura_typed_new", record, shape, Marked::Kind::kTyped, {}, {}},
+                         use_of_call())));
         return true;
       }
       say(expression->getBeginLoc(), "new", record->refused);
     } else {
-      say(expression->getBeginLoc(), "new",
-          is_nothrow ? "new (std::nothrow) has no type" : "memory that is aligned so has no type");
+      say(expression->getBeginLoc(), "new", untyped_new(callee->getParamDecl(1)->getType()));
     }
-    expression->setOperatorNew(marker(callee, untyped(callee, expression->getBeginLoc(), "new")));
+    expression->setOperatorNew(
+        marker(callee->getType(),
+               untyped(callee, callee->getType(), expression->getBeginLoc(), "new")));
     return true;
   }
 
   void finish() {
+    // Of a precompiled header, which has no marks, only what needs code by itself was handed over.
+    if (compiler_.getASTReader() != nullptr)
+      for (Decl* each : context_.getTranslationUnitDecl()->decls())
+        if (each->isFromASTFile()) TraverseDecl(each);
+    computed_constants_ = true;
+    for (size_t i = 0; i < for_constants_.size(); ++i) TraverseDecl(for_constants_[i]);
     widen_buffers();
     if (untyped_ == 0 || !settings_.list_file.empty() || settings_.lists) return;
     DiagnosticsEngine& diagnostics = compiler_.getDiagnostics();
@@ -210,11 +268,31 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     return settings_.allocators.count(function->getName().str()) != 0;
   }
 
+  /// Of any arguments.
   static bool is_operator_new(const FunctionDecl* function) {
-    if (function->getBuiltinID() == Builtin::BI__builtin_operator_new)
-      return function->getNumParams() <= 1;
-    return function->getDeclName().getCXXOverloadedOperator() == OO_New &&
-           function->isReplaceableGlobalAllocationFunction() && function->getNumParams() == 1;
+    const OverloadedOperatorKind kind = function->getDeclName().getCXXOverloadedOperator();
+    return function->getBuiltinID() == Builtin::BI__builtin_operator_new ||
+           ((kind == OO_New || kind == OO_Array_New) &&
+            function->isReplaceableGlobalAllocationFunction());
+  }
+  /// Visit what says what a variable, or member, is at first.
+  template <class Traverse>
+  bool initialize(const ValueDecl* what, Traverse&& traverse) {
+    const ValueDecl* const around = std::exchange(initialized_, what);
+    path_.push_back(nullptr);
+    const bool more = traverse();
+    path_.pop_back();
+    initialized_ = around;
+    return more;
+  }
+
+  static std::string untyped_new(QualType second_argument) {
+    return second_argument.getNonReferenceType()->isAlignValT() ? kAligned
+                                                                : "new (std::nothrow) has no type";
+  }
+  static bool is_marker(const FunctionDecl* function) {
+    return function->getIdentifier() != nullptr &&
+           function->getName().starts_with("__perdura_mark.");
   }
 
   /// Of an allocator of the program, or -1.
@@ -242,8 +320,12 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     for (size_t i = path_.size() - 1; i-- > 0;) {
       const Stmt* const at = path_[i];
       const Stmt* const used = path_[i + 1];
+      if (at == nullptr) {
+        if (initialized_ != nullptr) use.taker = canonical(initialized_);
+        break;
+      }
       if (isa<ParenExpr>(at) || isa<FullExpr>(at) || isa<BinaryConditionalOperator>(at) ||
-          isa<OpaqueValueExpr>(at))
+          isa<OpaqueValueExpr>(at) || in_braces(at) != nullptr)
         continue;
       if (const auto* choice = dyn_cast<ConditionalOperator>(at); choice != nullptr) {
         if (choice->getCond() == used) break;
@@ -275,16 +357,54 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
       return assignment->getOpcode() == BO_Assign && assignment->getRHS() == used
                  ? named_by(assignment->getLHS())
                  : nullptr;
-    if (const auto* declared = dyn_cast<DeclStmt>(at))
-      for (const Decl* each : declared->decls())
-        if (const auto* variable = dyn_cast<VarDecl>(each);
-            variable != nullptr && variable->getInit() == used)
-          return variable->getCanonicalDecl();
-    if (const auto* call = dyn_cast<CallExpr>(at); call != nullptr && !isa<CXXOperatorCallExpr>(at))
-      if (const FunctionDecl* const callee = call->getDirectCallee())
-        for (unsigned i = 0; i < call->getNumArgs() && i < callee->getNumParams(); ++i)
-          if (call->getArg(i) == used) return canonical(callee->getParamDecl(i));
+    if (const auto* list = dyn_cast<InitListExpr>(at))
+      if (const RecordDecl* const record = list->getType()->getAsRecordDecl())
+        return initialized_by(list, record, used);
+    if (const auto* designated = dyn_cast<DesignatedInitExpr>(at))
+      return designated->getDesignator(designated->size() - 1)->isFieldDesignator()
+                 ? designated->getDesignator(designated->size() - 1)->getFieldDecl()
+                 : nullptr;
+    if (const auto* member = dyn_cast<CXXDefaultInitExpr>(at)) return member->getField();
+    const Decl* found = nullptr;
+    for_each_argument(at, [&](const Expr* argument, const ParmVarDecl* parameter) {
+      if (argument == used) found = canonical(parameter);
+    });
+    return found;
+  }
+
+  /// The member of the structure that is initialized with this, or null.
+  static const FieldDecl* initialized_by(const InitListExpr* list, const RecordDecl* record,
+                                         const Stmt* with) {
+    if (list->getSemanticForm() != nullptr) list = list->getSemanticForm();
+    if (record->isUnion()) return list->getInitializedFieldInUnion();
+    unsigned i = 0;
+    if (const auto* cxx = dyn_cast<CXXRecordDecl>(record)) i = cxx->getNumBases();
+    for (const FieldDecl* field : record->fields()) {
+      if (field->isUnnamedBitField()) continue;
+      if (i >= list->getNumInits()) return nullptr;
+      const Expr* const init = list->getInit(i++);
+      if (init == with || init->IgnoreParenImpCasts() == with) return field;
+    }
     return nullptr;
+  }
+
+  /// Of a call that is one, with its parameters.
+  template <class Visit>
+  static void for_each_argument(const Stmt* call, Visit&& visit) {
+    const auto all = [&](const FunctionDecl* callee, auto arguments) {
+      unsigned i = 0;
+      for (const Expr* each : arguments)
+        if (callee != nullptr && i < callee->getNumParams()) visit(each, callee->getParamDecl(i++));
+    };
+    if (const auto* made = dyn_cast<CXXConstructExpr>(call)) {
+      all(made->getConstructor(), made->arguments());
+    } else if (const auto* called = dyn_cast<CallExpr>(call)) {
+      const FunctionDecl* const callee = called->getDirectCallee();
+      // Of operators that are members the first one is the object.
+      const bool has_object =
+          isa<CXXOperatorCallExpr>(call) && isa_and_nonnull<CXXMethodDecl>(callee);
+      all(callee, llvm::drop_begin(called->arguments(), has_object ? 1 : 0));
+    }
   }
 
   static const Decl* canonical(const Decl* decl) {
@@ -295,11 +415,36 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     return function->getCanonicalDecl()->getParamDecl(parameter->getFunctionScopeIndex());
   }
 
-  static bool is_raw(const Expr* pointer) {
+  /// To anything, or to what holds no pointers.
+  bool is_raw(const Expr* pointer) {
     const QualType type = pointer->getType();
     if (!type->isPointerType() && !type->isArrayType()) return false;
     const Type* const element = type->getPointeeOrArrayElementType();
+    if (const auto* record = element->getAs<RecordType>())
+      return is_known(QualType(record, 0)) && !records_.of(QualType(record, 0))->has_pointers();
     return element->isVoidType() || element->isArithmeticType() || element->isStdByteType();
+  }
+
+  /// What stands alone in braces, `{p}`, or null.
+  static const Expr* in_braces(const Stmt* statement) {
+    const auto* const list = dyn_cast<InitListExpr>(statement);
+    return list != nullptr && list->getNumInits() == 1 && list->getType()->isScalarType()
+               ? list->getInit(0)
+               : nullptr;
+  }
+
+  /// What a pointer is from, either of two where it is one of these.
+  template <class Visit>
+  static void for_each_named(const Expr* pointer, Visit&& visit) {
+    pointer = pointer->IgnoreParenCasts();
+    if (const Expr* const inside = in_braces(pointer)) {
+      for_each_named(inside, visit);
+    } else if (const auto* choice = dyn_cast<ConditionalOperator>(pointer)) {
+      for_each_named(choice->getTrueExpr(), visit);
+      for_each_named(choice->getFalseExpr(), visit);
+    } else if (const Decl* const named = named_by(pointer)) {
+      visit(named);
+    }
   }
 
   /// The variable, member or function that a pointer is from, with whatever is added to it.
@@ -308,9 +453,12 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     if (const auto* name = dyn_cast<DeclRefExpr>(pointer)) return canonical(name->getDecl());
     if (const auto* member = dyn_cast<MemberExpr>(pointer))
       return member->getMemberDecl()->getCanonicalDecl();
-    if (const auto* call = dyn_cast<CallExpr>(pointer))
+    if (const auto* call = dyn_cast<CallExpr>(pointer)) {
+      if (call->isCallToStdMove() || (call->getNumArgs() == 1 && is_forward(call)))
+        return named_by(call->getArg(0));
       return call->getDirectCallee() != nullptr ? call->getDirectCallee()->getCanonicalDecl()
                                                 : nullptr;
+    }
     if (const auto* element = dyn_cast<ArraySubscriptExpr>(pointer))
       return element->getBase()->getType()->isPointerType() ? named_by(element->getBase())
                                                             : nullptr;
@@ -319,6 +467,20 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     if (const auto* sum = dyn_cast<BinaryOperator>(pointer); sum != nullptr && sum->isAdditiveOp())
       return named_by(sum->getLHS()->getType()->isPointerType() ? sum->getLHS() : sum->getRHS());
     return nullptr;
+  }
+
+  static bool is_forward(const CallExpr* call) {
+    const unsigned id = call->getBuiltinCallee();
+    return id == Builtin::BIforward || id == Builtin::BIas_const || id == Builtin::BIaddressof ||
+           id == Builtin::BI__addressof || id == Builtin::BI__builtin_addressof;
+  }
+
+  /// A node of one of the standard's containers, of which one is allocated, as against elements.
+  static bool is_node(QualType pointee) {
+    const auto* const record = pointee.isNull() ? nullptr : pointee->getAsRecordDecl();
+    return record != nullptr && record->getIdentifier() != nullptr &&
+           record->getName().starts_with("_") &&
+           StringRef(record->getQualifiedNameAsString()).starts_with("std::");
   }
 
   void allocate(CallExpr* call, const Allocator& allocator, FunctionDecl* callee) {
@@ -337,11 +499,12 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
                            (deduced.record == nullptr || !deduced.record->has_pointers());
     if (deduced.record != nullptr && !gives_out) {
       if (!deduced.doubt.empty()) say_doubt(call->getBeginLoc(), deduced.doubt);
-      mark(call, callee,
-           taken({allocator.typed, deduced.record, deduced.shape, Marked::Kind::kTyped, {}, {}},
-                 use));
+      Marked what{allocator.typed, deduced.record, deduced.shape, Marked::Kind::kTyped, {}, {}};
+      // A vector has a pointer to the end of its memory, which is to lead there.
+      what.has_end = is_operator_new(callee) && !is_node(use.pointee);
+      mark(call, taken(what, use));
     } else if (gives_out) {
-      mark(call, callee, {allocator.raw, nullptr, 0, Marked::Kind::kTyped, {}, {}});
+      mark(call, {allocator.raw, nullptr, 0, Marked::Kind::kTyped, {}, {}});
     } else {
       leave_untyped(call, callee, deduced.doubt.empty() ? kRemedy : deduced.doubt);
     }
@@ -368,12 +531,12 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     }
     if (!deduced.doubt.empty()) say_doubt(call->getBeginLoc(), deduced.doubt);
     mark(
-        call, callee,
+        call,
         taken({symbol_of(callee), deduced.record, deduced.shape, Marked::Kind::kTag, {}, {}, index},
               use));
   }
 
-  void record_of(CallExpr* call, FunctionDecl* callee) {
+  void record_of(CallExpr* call) {
     const QualType type = call->getArg(0)->IgnoreParenImpCasts()->getType();
     if (!type->isPointerType() || type->getPointeeType()->isIncompleteType()) return;
     const RecordPtr record = records_.of(type->getPointeeType());
@@ -385,24 +548,24 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
           << record->refused;
       return;
     }
-    mark(call, callee, {"", record, 0, Marked::Kind::kRecord, {}, {}});
+    mark(call, {"", record, 0, Marked::Kind::kRecord, {}, {}});
   }
 
   // pCAlloc(m, sizeof(*cr), (void**)&cr): *cr is the root.
-  void root(CallExpr* call, FunctionDecl* callee, const std::string& name) {
+  void root(CallExpr* call, const std::string& name) {
     const QualType type = call->getArg(call->getNumArgs() - 1)->IgnoreParenCasts()->getType();
     if (!type->isPointerType() || !type->getPointeeType()->isPointerType()) return;
     const QualType root = type->getPointeeType()->getPointeeType();
     if (root->isVoidType() || root->isIncompleteType()) return;
     const RecordPtr record = records_.of(root);
     if (record->refused.empty() && !record->has_tail())
-      mark(call, callee, {"perdura_typed_" + name, record, kNoShape, Marked::Kind::kTyped, {}, {}});
+      mark(call, {"perdura_typed_" + name, record, kNoShape, Marked::Kind::kTyped, {}, {}});
   }
 
   void leave_untyped(CallExpr* call, FunctionDecl* callee, const std::string& remedy) {
     const std::string called = callee->getNameAsString();
     say(call->getBeginLoc(), called, remedy);
-    mark(call, callee, untyped(callee, call->getBeginLoc(), called));
+    mark(call, untyped(callee, type_called(call), call->getBeginLoc(), called));
   }
 
   // --- C++
@@ -433,33 +596,37 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
            std::to_string(place.getColumn());
   }
 
-  Marked untyped(FunctionDecl* callee, SourceLocation location, const std::string& called) {
+  Marked untyped(FunctionDecl* callee, QualType type, SourceLocation location,
+                 const std::string& called) {
     std::string symbol = callee->getNameAsString();
     if (symbol.starts_with("__builtin_")) symbol = symbol.substr(sizeof "__builtin_" - 1);
     if (callee->getDeclName().getNameKind() == DeclarationName::CXXOperatorName)
       symbol = symbol_of(callee);
-    if (symbol == "operator_new") symbol = "_Znwm";
+    if (symbol == "operator_new")
+      symbol = type->castAs<FunctionProtoType>()->getNumParams() == 1 ? "_Znwm"
+                                                                      : "_ZnwmSt11align_val_t";
     return {symbol, nullptr, 0, Marked::Kind::kUntyped, place_of(location), called};
   }
 
-  /// A function that does not exist, of the callee's type.
-  FunctionDecl* marker(FunctionDecl* callee, const Marked& what) {
+  /// A function that does not exist, of the type of what is called there.
+  FunctionDecl* marker(QualType type, const Marked& what) {
     std::string name = "__perdura_mark." + what.callee;
     if (what.record != nullptr) name += "." + what.record->key() + "." + std::to_string(what.shape);
     if (!what.place.empty()) name += "." + what.place;
     if (what.taker != 0) name += ".taken by " + std::to_string(what.taker);
+    if (what.has_end) name += ".with its end";
     FunctionDecl*& known = markers_[name];
     if (known != nullptr) return known;
     DeclContext* const unit = context_.getTranslationUnitDecl();
     const SourceLocation none;
     known = FunctionDecl::Create(context_, unit, none, none,
-                                 DeclarationName(&context_.Idents.get(name)), callee->getType(),
+                                 DeclarationName(&context_.Idents.get(name)), type,
                                  nullptr, SC_Extern);
     known->addAttr(AsmLabelAttr::CreateImplicit(context_, name, true));
     known->setImplicit();
     std::vector<ParmVarDecl*> parameters;
-    if (const auto* type = callee->getType()->getAs<FunctionProtoType>())
-      for (const QualType each : type->param_types())
+    if (const auto* prototype = type->getAs<FunctionProtoType>())
+      for (const QualType each : prototype->param_types())
         parameters.push_back(ParmVarDecl::Create(context_, known, none, none, nullptr, each,
                                                  nullptr, SC_None, nullptr));
     known->setParams(parameters);
@@ -479,7 +646,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   unsigned number_of(const Decl* taker) {
     unsigned& number = taker_numbers_[taker];
     if (number == 0) {
-      takers_.emplace_back();
+      takers_.emplace_back().is_cast = is_beside_pointers(taker);
       number = static_cast<unsigned>(takers_.size());
     }
     return number;
@@ -490,14 +657,17 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     return what;
   }
   void note_cast(const Expr* pointer, QualType to) {
-    const Decl* const taker = named_by(pointer);
-    if (taker == nullptr || to->isIncompleteType() || to->isDependentType()) return;
-    if (!to->isRecordType() && !to->isAnyPointerType()) return;
+    if (!is_known(to) || (!to->isRecordType() && !to->isAnyPointerType())) return;
     if (!records_.of(to)->has_pointers()) return;
+    for_each_named(pointer, [&](const Decl* taker) { note_cast_of(taker, pointer, to); });
+  }
+  void note_cast_of(const Decl* taker, const Expr* pointer, QualType to) {
     takers_[number_of(taker) - 1].is_cast = true;
     // Characters in a structure hold no pointers, whoever casts them: what they are is part of it.
     const auto* const member = dyn_cast<FieldDecl>(taker);
-    if (member != nullptr && member->getType()->isArrayType() && !says_what_it_holds(member) &&
+    if (member != nullptr && member->getType()->isArrayType() &&
+        !member->getType()->getPointeeOrArrayElementType()->isPointerType() &&
+        !says_what_it_holds(member) &&
         told_.insert(member).second)
       say_doubt(pointer->getBeginLoc(),
                 "the member '" + member->getNameAsString() + "' is used as '" +
@@ -509,9 +679,40 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     return has_annotation(member, "perdura_maybe") || has_annotation(member, "perdura_plain");
   }
   void note_flow(const Expr* from, const Decl* to) {
-    if (to == nullptr || !is_raw(from->IgnoreParenCasts())) return;
-    const Decl* const named = named_by(from);
-    if (named != nullptr) flows_.emplace_back(number_of(named), number_of(canonical(to)));
+    if (to == nullptr) return;
+    from = from->IgnoreParenCasts();
+    const auto* const address = dyn_cast<UnaryOperator>(from);
+    const bool is_place = address != nullptr && address->getOpcode() == UO_AddrOf &&
+                          is_raw(address->getSubExpr()) && !is_raw(from);
+    if (is_place) from = address->getSubExpr();
+    const Expr* const inside = in_braces(from);
+    if (!is_raw(inside != nullptr ? inside->IgnoreParenCasts() : from)) return;
+    const auto* const variable = dyn_cast<ValueDecl>(to);
+    const bool returns = is_place || (variable != nullptr && is_changeable(variable->getType()));
+    for_each_named(from, [&](const Decl* named) {
+      const unsigned a = number_of(named);
+      const unsigned b = number_of(canonical(to));
+      flows_.emplace_back(a, b);
+      if (returns) flows_.emplace_back(b, a);
+    });
+  }
+  /// What a function may store to that has it.
+  static bool is_changeable(QualType type) {
+    return type->isLValueReferenceType() && !type->getPointeeType().isConstQualified();
+  }
+  /// Members of a union that are pointers are each other.
+  bool is_beside_pointers(const Decl* taker) {
+    const auto* const member = dyn_cast<FieldDecl>(taker);
+    if (member == nullptr || !member->getParent()->isUnion()) return false;
+    return llvm::any_of(member->getParent()->fields(), [&](const FieldDecl* each) {
+      const QualType to = each->getType()->getPointeeType();
+      return !to.isNull() && is_known(to) && records_.of(to)->has_pointers();
+    });
+  }
+  void note_arguments(const Stmt* call) {
+    for_each_argument(call, [&](const Expr* argument, const ParmVarDecl* parameter) {
+      note_flow(argument, parameter);
+    });
   }
   void widen_buffers() {
     for (bool grew = true; grew;) {
@@ -529,8 +730,13 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
         }
   }
 
-  void mark(CallExpr* call, FunctionDecl* callee, const Marked& what) {
-    FunctionDecl* const made = marker(callee, what);
+  /// Of the builtin that is operator new what is called says it, and no declaration.
+  static QualType type_called(const CallExpr* call) {
+    const QualType type = call->getCallee()->getType();
+    return type->isPointerType() ? type->getPointeeType() : type;
+  }
+  void mark(CallExpr* call, const Marked& what) {
+    FunctionDecl* const made = marker(type_called(call), what);
     auto* const name =
         DeclRefExpr::Create(context_, NestedNameSpecifierLoc(), SourceLocation(), made, false,
                             call->getBeginLoc(), made->getType(), VK_LValue);
@@ -542,7 +748,13 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   // --- what is said
 
   void say(SourceLocation location, const std::string& called, const std::string& remedy) {
-    if (context_.getSourceManager().isInSystemHeader(location)) return;
+    const auto is_in_system = [&] {
+      return context_.getSourceManager().isInSystemHeader(location);
+    };
+    // Of a template that a library has, where the program uses it.
+    if (is_in_system() && function_ != nullptr && function_->isTemplateInstantiation())
+      location = function_->getPointOfInstantiation();
+    if (location.isInvalid() || is_in_system()) return;
     ++untyped_;
     tell(location, "no type for this '" + called + "': " + remedy);
   }
@@ -570,8 +782,11 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   std::set<const FieldDecl*> told_;
   std::set<const CXXConstructorDecl*> implicit_;  ///< that were visited
   const FunctionDecl* function_ = nullptr;        ///< that is being visited
+  const ValueDecl* initialized_ = nullptr;        ///< a variable or member
+  std::vector<FunctionDecl*> for_constants_;      ///< to be visited when these are computed
+  bool computed_constants_ = false;
   std::map<std::string, FunctionDecl*> markers_;
-  std::vector<const Stmt*> path_;
+  std::vector<const Stmt*> path_;  ///< null: what is initialized_
   bool in_allocator_ = false;
   unsigned sites_ = 0;
   unsigned untyped_ = 0;
@@ -584,18 +799,23 @@ class Consumer : public ASTConsumer {
       : compiler_(compiler), settings_(std::move(settings)) {}
 
   bool HandleTopLevelDecl(DeclGroupRef group) override {
-    for (Decl* decl : group) visitor().TraverseDecl(decl);
+    for (Decl* decl : group) visit(decl);
     return true;
   }
-  void HandleInlineFunctionDefinition(FunctionDecl* function) override {
-    visitor().TraverseDecl(function);
+  void HandleInlineFunctionDefinition(FunctionDecl* function) override { visit(function); }
+  void HandleCXXStaticMemberVarInstantiation(VarDecl* variable) override { visit(variable); }
+  void HandleTranslationUnit(ASTContext&) override {
+    if (!compiler_.getDiagnostics().hasErrorOccurred()) visitor().finish();
   }
-  void HandleCXXStaticMemberVarInstantiation(VarDecl* variable) override {
-    visitor().TraverseDecl(variable);
-  }
-  void HandleTranslationUnit(ASTContext&) override { visitor().finish(); }
 
  private:
+  // Nothing comes of a file with errors, and what is wrong in it has no layout. A header that is
+  // precompiled is visited where it is used.
+  void visit(Decl* decl) {
+    const frontend::ActionKind action = compiler_.getFrontendOpts().ProgramAction;
+    if (action == frontend::GeneratePCH || action == frontend::GenerateHeaderUnit) return;
+    if (!compiler_.getDiagnostics().hasErrorOccurred()) visitor().TraverseDecl(decl);
+  }
   // The context is there when the first declaration is.
   Visitor& visitor() {
     if (visitor_ == nullptr) visitor_ = std::make_unique<Visitor>(compiler_, settings_);
@@ -632,6 +852,8 @@ class Action : public PluginASTAction {
       if (name == "list") {
         settings_.lists = value.empty();
         settings_.list_file = value;
+        if (!value.empty() && !std::ofstream(value, std::ios::app))
+          return refuse("the file '" + value + "' of --perdura-types-list cannot be written");
       } else if (argument == "audit") {
         audits() = true;
       } else if (name == "allocators") {

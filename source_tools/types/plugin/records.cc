@@ -115,10 +115,11 @@ class Records::Builder {
       if (field->isBitField() || has_annotation(field, "perdura_plain")) continue;
       const uint64_t at = base + layout.getFieldOffset(field->getFieldIndex()) / 8;
       const std::string name = prefix + field->getNameAsString();
+      const bool is_last = whole && base == 0 && field == last;
       if (has_annotation(field, "perdura_maybe") || is_storage(field)) {
-        const uint64_t end = at + bytes_of(field->getType());
-        const uint64_t first = (at + kWord - 1) / kWord * kWord;
-        if (end / kWord * kWord > first) put(kMaybe, first, end / kWord * kWord - first, name);
+        add_words(at, bytes_of(field->getType()), name);
+        if (is_last && is_flexible(field->getType()))
+          put(kMaybe, (at + kWord - 1) / kWord * kWord, 0, name);
         continue;
       }
       const RecordDecl* const inner = record_of(field->getType());
@@ -128,12 +129,24 @@ class Records::Builder {
       } else if (inner != nullptr && field->isAnonymousStructOrUnion()) {
         add_members(inner, at, prefix, false);
       } else {
-        add(field->getType(), at, name, whole && base == 0 && field == last);
+        add(field->getType(), at, name, is_last);
       }
     }
   }
 
  private:
+  /// Words that may be pointers: those that lie in these bytes as a whole.
+  void add_words(uint64_t at, uint64_t bytes, const std::string& member) {
+    const uint64_t end = (at + bytes) / kWord * kWord;
+    const uint64_t first = (at + kWord - 1) / kWord * kWord;
+    if (end > first) put(kMaybe, first, end - first, member);
+  }
+  bool is_flexible(QualType type) const {
+    const ArrayType* const array = context_.getAsArrayType(type);
+    const auto* const constant = dyn_cast_or_null<ConstantArrayType>(array);
+    return array != nullptr && (constant == nullptr || constant->getZExtSize() == 0);
+  }
+
   /// What libstdc++'s buffers are for, which nodes of its containers have.
   static QualType stored_in(QualType type) {
     const CXXRecordDecl* const decl = type->getAsCXXRecordDecl();
@@ -194,9 +207,8 @@ class Records::Builder {
     uint64_t count = 1;
     bool flexible = false;
     while (const ArrayType* const array = context_.getAsArrayType(type)) {
-      const auto* const constant = dyn_cast<ConstantArrayType>(array);
-      if (constant == nullptr || constant->getZExtSize() == 0) flexible = true;
-      else count *= constant->getZExtSize();
+      if (is_flexible(type)) flexible = true;
+      else count *= cast<ConstantArrayType>(array)->getZExtSize();
       type = array->getElementType();
     }
     if (flexible && !may_be_last) return;
@@ -204,7 +216,9 @@ class Records::Builder {
     add(type, at, member, false);
     if (record_.slots.size() == before) return;
     Slot& slot = record_.slots.back();
-    slot.bytes = flexible ? 0 : slot.bytes * count;
+    // Beside a pointer to a member function is a number.
+    const uint64_t one = type->isMemberFunctionPointerType() ? bytes_of(type) : slot.bytes;
+    slot.bytes = flexible ? 0 : one * count;
   }
 
   void add_bases(const CXXRecordDecl* decl, const ASTRecordLayout& layout, uint64_t base,
@@ -265,7 +279,9 @@ class Records::Builder {
       }
       if (add_tagged(field, at, prefix, around, around_at)) continue;
       const uint64_t reach = (bytes_of(field->getType()) + kWord - 1) / kWord;
-      const std::vector<uint32_t> own = words_of(field->getType(), words);
+      const std::vector<uint32_t> own = has_annotation(field, "perdura_maybe")
+                                            ? std::vector<uint32_t>(words, kMaybe)
+                                            : words_of(field->getType(), words);
       for (uint64_t i = 0; i < words && i < reach; ++i) {
         if (own[i] == 0) covered_otherwise[i] = true;
         else kinds[i] = kinds[i] == kMaybe || own[i] == kMaybe ? kMaybe : kPointer;
@@ -350,9 +366,15 @@ std::string Records::name_of(QualType type) const {
   policy.FullyQualifiedName = true;
   policy.PrintCanonicalTypes = true;
   std::string name = type.getAsString(policy);
-  if (const auto* record = type->getAs<RecordType>())
+  if (const auto* record = type->getAs<RecordType>()) {
     if (const TypedefNameDecl* named = record->getDecl()->getTypedefNameForAnonDecl())
       name = named->getQualifiedNameAsString();
+    if (const FunctionDecl* around = record->getDecl()->getParentFunctionOrMethod() != nullptr
+                                         ? dyn_cast<FunctionDecl>(
+                                               record->getDecl()->getParentFunctionOrMethod())
+                                         : nullptr)
+      name = around->getQualifiedNameAsString() + "()::" + name;
+  }
   if (name.size() > kNameMax) name = name.substr(0, kNameMax - 20) + " ... " + hash_of(name);
   return name;
 }
@@ -376,8 +398,10 @@ RecordPtr Records::of(QualType type) {
     });
     if (made->has_pointers() && made->size % kWord != 0 && made->refused.empty())
       made->refused = "its size is no multiple of 8 bytes, as of a packed type";
+    // Many have these names.
     if (llvm::StringRef(made->name).contains("(unnamed") ||
-        llvm::StringRef(made->name).contains("(anonymous"))
+        llvm::StringRef(made->name).contains("(anonymous") ||
+        llvm::StringRef(made->name).contains("(lambda"))
       made->name += " " + made->key().substr(made->key().rfind('.') + 1);
   } else {
     builder.add(type, 0, "value", false);

@@ -107,6 +107,12 @@ class Replacer {
   void call_typed(CallBase& call, const Marked& what) {
     SmallVector<Value*, 4> arguments(call.args());
     SmallVector<Type*, 4> types;
+    if (what.has_end) {
+      IRBuilder<> builder(&call);
+      // All that there is stays so, and is refused.
+      arguments[0] = builder.CreateBinaryIntrinsic(Intrinsic::uadd_sat, arguments[0],
+                                                   ConstantInt::get(i64_, 1));
+    }
     if (what.record != nullptr) {
       arguments.push_back(record(*what.record));
       if (what.shape != kNoShape) arguments.push_back(ConstantInt::get(i32_, what.shape));

@@ -100,7 +100,6 @@ class Audit {
     const std::string made = made_at(*place);
     const std::string buffer = place->is_buffer() ? made : "";
     if (!slots_.emplace(place->type(), place->slot(), buffer).second) return;
-    if (slots_.size() == 1) std::atexit([] { instance().end(); });
     if (slots_.size() > kToldMax) return;
     std::fprintf(stderr,
                  "perdura: %s: a pointer is stored to byte %llu of an object of '%s', made at %s: "
@@ -134,6 +133,17 @@ class Audit {
     return {};
   }
 
+  /// Behind the program's last destructor.
+  void end() const {
+    if (findings() == 0) return;
+    const char* const code = std::getenv("PERDURA_AUDIT_EXIT");
+    std::fprintf(stderr, "perdura: the audit found %lu places of pointers that no record names%s\n",
+                 findings(), findings() > kToldMax ? ", of which the first 100 were told" : "");
+    if (code == nullptr) return;
+    std::fflush(nullptr);
+    ::_exit(std::atoi(code));
+  }
+
  private:
   static constexpr size_t kToldMax = 100;
 
@@ -161,15 +171,6 @@ class Audit {
     }
   }
 
-  void end() const {
-    const char* const code = std::getenv("PERDURA_AUDIT_EXIT");
-    std::fprintf(stderr, "perdura: the audit found %lu places of pointers that no record names%s\n",
-                 findings(), findings() > kToldMax ? ", of which the first 100 were told" : "");
-    if (code == nullptr) return;
-    std::fflush(nullptr);
-    ::_exit(std::atoi(code));
-  }
-
   mutable std::mutex mutex_;
   std::map<const std::byte*, std::string> made_;  ///< by the addresses that objects had then
   std::map<std::string, std::set<std::string>> made_of_type_;
@@ -189,6 +190,8 @@ void check_words(const std::byte* to, const std::byte* from, size_t bytes, u64 f
     if (!is_same) Audit::instance().check(to + at, where);
   }
 }
+
+[[gnu::destructor]] void end_audit() { Audit::instance().end(); }
 
 u64 to_next_word(const void* place) {
   return -reinterpret_cast<std::uintptr_t>(place) % sizeof(u64);

@@ -27,6 +27,7 @@
 #include <perdura/container.hpp>
 
 #include "base/process.hpp"
+#include "heap/known_types.hpp"
 #include "model/container/container_runtime.hpp"
 #include "store/c_error.hpp"
 #include "store/runtime.hpp"
@@ -36,10 +37,9 @@ namespace {
 
 using detail::Mutator;
 using detail::VolatileHeap;
+using heap::kWords;
 using track::InOperation;
 
-constexpr perdura_slot kRawSlots[] = {{"word", PERDURA_SLOT_MAYBE, 0, 8, nullptr, 0, 0, 0}};
-constexpr perdura_type kRaw{"words", 8, 8, 1, kRawSlots};
 constexpr perdura_type kText{"char", 1, 1, 0, nullptr};
 
 /// What allocators of programs keep before and behind what they give out.
@@ -72,12 +72,18 @@ bool holds(const void* object) noexcept {
   std::abort();
 }
 
-/// What this thread said of where its objects are to be (perdura_allocate_near). The address, and
-/// not its container, which may be closed.
+/// What this thread said of where its objects are to be (perdura_allocate_near): an address, and
+/// which container had it, as that may be closed, and another one be there.
 constinit thread_local const void* near_object = nullptr;
+constinit thread_local u64 near_container = 0;
+
+u64 id_of(detail::Runtime& runtime) noexcept { return runtime.mutators().key().id; }
 
 detail::Runtime* nearby() noexcept {
-  return near_object == nullptr ? nullptr : detail::runtime_holding(near_object);
+  if (near_object == nullptr) [[likely]]
+    return nullptr;
+  detail::Runtime* const runtime = detail::runtime_holding(near_object);
+  return runtime != nullptr && id_of(*runtime) == near_container ? runtime : nullptr;
 }
 
 /// Volatile objects before those of a container, as a cut stops them.
@@ -119,10 +125,12 @@ void* make(const perdura_type* type, size_t bytes, unsigned shape, bool zeroed) 
     const Code code = made.failure().code;
     if (code == Code::kTypeMismatch || code == Code::kInvalidArgument) {
       tell_once(made.failure().message + "; its words may be pointers here");
-      made = try_make(*objects, kRaw, bytes, PERDURA_SHAPE_OBJECTS, true);
+      made = try_make(*objects, kWords, bytes, PERDURA_SHAPE_OBJECTS, true);
       if (made) return *made;
     }
   } catch (...) {
+    errno = ENOMEM;  // as below
+    return nullptr;
   }
   errno = ENOMEM;
   return nullptr;
@@ -163,9 +171,10 @@ void* renew(void* object, size_t bytes) noexcept {
     return reallocate(object, bytes);
   } catch (const Error& error) {
     if (error.code() == Code::kMisuse) end_with(error.what());
+    errno = ENOMEM;
   } catch (...) {
+    errno = ENOMEM;
   }
-  errno = ENOMEM;
   return nullptr;
 }
 
@@ -251,10 +260,9 @@ const perdura_type& shifted_cached(const perdura_type& type, u32 offset, bool& f
   const bool asked = flexible;
   const perdura_type& made = shifted(type, offset, flexible);
   if (free != nullptr) {
-    auto fresh = std::make_unique<const Known>(Known{&type, offset, asked, &made});
+    const Known* const fresh = new Known{&type, offset, asked, &made};
     const Known* none = nullptr;
-    if (free->compare_exchange_strong(none, fresh.get(), std::memory_order_release))
-      static_cast<void>(fresh.release());
+    if (!free->compare_exchange_strong(none, fresh, std::memory_order_release)) delete fresh;
   }
   return made;
 }
@@ -289,12 +297,12 @@ char* perdura_typed_strndup(const char* text, size_t length_max) {
   return static_cast<char*>(copied_text(text, ::strnlen(text, length_max)));
 }
 
-void* perdura_typed_raw_malloc(size_t bytes) { return make(&kRaw, bytes, 0, false); }
+void* perdura_typed_raw_malloc(size_t bytes) { return make(&kWords, bytes, 0, false); }
 void* perdura_typed_raw_calloc(size_t count, size_t bytes) {
-  return perdura_typed_calloc(count, bytes, &kRaw, 0);
+  return perdura_typed_calloc(count, bytes, &kWords, 0);
 }
 void* perdura_typed_raw_realloc(void* object, size_t bytes) {
-  return perdura_typed_realloc(object, bytes, &kRaw, 0);
+  return perdura_typed_realloc(object, bytes, &kWords, 0);
 }
 
 void* perdura_typed_new_nothrow(size_t bytes, const perdura_type* type, unsigned shape) {
@@ -327,12 +335,13 @@ void* perdura_typed_tag(void* place, size_t bytes, const perdura_type* type, uns
   if (block.entry.units == 0) return place;
   const auto offset =
       static_cast<u64>(static_cast<std::byte*>(place) - heap.blocks().place_of(block));
-  if (offset > kHeaderMax || block.bytes() > block_bytes_for(offset + bytes + kTrailerMax) ||
-      objects->is_inherited())
-    return place;
+  if (offset > kHeaderMax || objects->is_inherited()) return place;
+  // Also where it was one object before, which the allocator got back.
+  const bool is_part = block.bytes() > block_bytes_for(offset + bytes + kTrailerMax);
   try {
-    bool flexible = shape == PERDURA_SHAPE_FLEXIBLE;
-    if (offset != 0) type = &shifted_cached(*type, static_cast<u32>(offset), flexible);
+    bool flexible = shape == PERDURA_SHAPE_FLEXIBLE && !is_part;
+    if (is_part) type = &kWords;
+    else if (offset != 0) type = &shifted_cached(*type, static_cast<u32>(offset), flexible);
     Mutator& mutator = objects->mutators().this_thread();
     const InOperation operation(mutator);
     if (runtime == nullptr) {
@@ -343,6 +352,7 @@ void* perdura_typed_tag(void* place, size_t bytes, const perdura_type* type, uns
     const InOperation inside(inner);
     (void)heap.retype(inner, block, *type, flexible);
   } catch (...) {
+    return place;  // without memory its words stay what they are, as above
   }
   return place;
 }
@@ -377,13 +387,14 @@ size_t perdura_typed_usable_size(const void* object) {
 
 int perdura_allocate_near(const void* object) {
   return detail::c_call([&] {
-    const detail::Runtime* const runtime =
+    detail::Runtime* const runtime =
         object != nullptr ? detail::runtime_holding(object) : nullptr;
     if (object != nullptr && (runtime == nullptr || !runtime->is_container()))
       throw Error(Code::kNotFound,
                   "what to allocate near is in no container that is open; name its root, or an "
                   "object that a point has found");
     near_object = object;
+    near_container = runtime != nullptr ? id_of(*runtime) : 0;
   });
 }
 

@@ -1,0 +1,124 @@
+#!/bin/sh
+# DRIVER WORK SOURCE: what readers of docs/types.md once showed to be lost, or to end the program or
+# the compiler.
+set -eu
+driver=$1 work=$2
+here=$(cd "$(dirname -- "$0")" && pwd)
+rm -rf "$work" && mkdir -p "$work" && cd "$work"
+expect() {  # FILE TEXT
+  grep -F -e "$2" "$1" >/dev/null || { echo "no '$2' in $1:"; cat "$1"; exit 1; }
+}
+killed() {  # COMMAND…: it ends by SIGKILL, which it sends itself when all was as expected
+  status=0
+  "$@" || status=$?
+  test "$status" -eq 137 || { echo "$*: ended with $status"; exit 1; }
+}
+for level in O0 O2; do
+  "$driver" --perdura-types -$level -w -rdynamic "$here/refuted.c" -o refuted_c
+  PERDURA_STORE=file:$work/c_$level
+  export PERDURA_STORE
+  killed ./refuted_c make
+  killed ./refuted_c check
+done
+for standard in c++20 c++23; do
+  "$driver++" --perdura-types -std=$standard -O1 -w -rdynamic "$here/refuted.cc" -o refuted_cc
+  killed ./refuted_cc make "file:$work/$standard"
+  killed ./refuted_cc check "file:$work/$standard"
+done
+
+# Two structures of one name, made in two sessions.
+cat >one.c <<'END'
+#include <stdlib.h>
+struct item { struct item* next; long n; };
+void* make_one(void) { struct item* i = malloc(sizeof *i); i->next = i; i->n = 1; return i; }
+long of_one(void* p) { return p ? ((struct item*)p)->next->n : 0; }
+END
+cat >other.c <<'END'
+#include <stdlib.h>
+struct item { long n; struct item* next; long more; };
+void* make_other(void) { struct item* i = malloc(sizeof *i); i->next = i; i->n = 2; return i; }
+long of_other(void* p) { return p ? ((struct item*)p)->next->n : 0; }
+END
+cat >two.c <<'END'
+#include <perdura/compat/softpm.h>
+void *make_one(void), *make_other(void);
+long of_one(void*), of_other(void*);
+struct root { void *one, *other; };
+int main(int argc, char** argv) {
+  struct root* root = 0;
+  const int id = pCOpen(1, sizeof *root, (void**)&root);
+  if (id < 0) return 100;
+  if (argc > 1 && argv[1][0] == 'o') root->one = make_one();
+  if (argc > 1 && argv[1][0] == 't') root->other = make_other();
+  pPoint(id);
+  if (pSync(id) != 0) return 101;
+  return (int)(of_one(root->one) + of_other(root->other));
+}
+END
+"$driver" --perdura-types -O2 -w two.c one.c other.c -o two
+PERDURA_STORE=file:$work/two_store
+for expected in o1 t3 -3; do
+  status=0
+  ./two "${expected%?}" || status=$?
+  test "$status" -eq "${expected#?}" || { echo "two $expected: ended with $status"; exit 1; }
+done
+
+# A file that does not compile has the compiler's errors, and nothing else.
+printf 'struct B; struct A { struct B b; long v; };\nstruct A* f(void) { return __builtin_malloc(sizeof(struct A)); }\n' >bad.c
+printf 'struct B; struct A { B b; long v; };\nA* f() { return new A; }\n' >bad.cc
+for file in bad.c bad.cc; do
+  if "$driver" --perdura-types -c $file 2>said; then echo "$file compiles"; exit 1; fi
+  expect said "incomplete type"
+  if grep "bug report" said >/dev/null; then cat said; exit 1; fi
+done
+# A precompiled header: what it has that allocates has types where it is used.
+cat >header.h <<'END'
+#include <perdura/typed.h>
+struct node { node* next; long v; };
+inline node* make_inline() { return new node; }
+template <class T> T* make_template() { return new T; }
+struct maker { node* make() { return static_cast<node*>(__builtin_malloc(sizeof(node))); } };
+END
+cat >use.cc <<'END'
+int main() {
+  const auto held = [](void* p) { return perdura_typed_holds(p) != 0; };
+  return held(make_inline()) && held(make_template<node>()) && held(maker().make()) ? 0 : 1;
+}
+END
+"$driver++" --perdura-types -std=c++20 -O2 -x c++-header header.h -o header.h.pch
+"$driver++" --perdura-types -std=c++20 -O2 -include-pch header.h.pch use.cc -o use
+./use
+
+# The audit's end is behind that of static objects.
+cat >static.cc <<'END'
+#include <cstdint>
+#include <cstdio>
+#include <perdura/typed.h>
+struct node { node* next; std::uint64_t number; };
+struct says { ~says() { std::puts("the last destructor"); } };
+static says last;
+int main() { static says in_main; node* n = new node; n->number = reinterpret_cast<std::uint64_t>(n); }
+END
+"$driver++" --perdura-types --perdura-audit -O1 -w static.cc -o static
+status=0
+PERDURA_AUDIT_EXIT=9 ./static >said 2>&1 || status=$?
+test "$status" -eq 9
+test "$(grep -c "the last destructor" said)" -eq 2
+
+if "$driver" --perdura-types --perdura-types-list="$work/none/list" -c one.c 2>said; then
+  echo "a list that cannot be written is no error"
+  exit 1
+fi
+expect said "none/list' of --perdura-types-list cannot be written"
+if PERDURA_CLANG=/nonexistent "$driver" -c one.c 2>said; then exit 1; fi
+expect said "PERDURA_CLANG is '/nonexistent', which is no compiler that runs"
+if "$driver" --perdura-types -static-pie one.c 2>said; then exit 1; fi
+expect said "--perdura-types and -static-pie both replace what free does"
+cat >address.c <<'END'
+#include <stdlib.h>
+void* (*const kAllocate)(size_t) = malloc;
+void* take(void* p) { return reallocarray(p, 2, 8); }
+END
+"$driver" --perdura-types --perdura-types-list -D_DEFAULT_SOURCE -c address.c 2>said
+expect said "the address of 'malloc' is taken here"
+expect said "no type for this 'reallocarray': write realloc(p, n * sizeof *p)"
