@@ -30,6 +30,26 @@ bool holds_pointers(QualType type, unsigned depth) {
   return false;
 }
 
+bool is_byte(QualType type) {
+  return type->isCharType() || type->isStdByteType() || type->isChar8Type();
+}
+
+bool holds_bytes(QualType type, unsigned depth) {
+  type = type.getCanonicalType();
+  if (type->isDependentType() || depth > 64 || is_byte(type)) return true;
+  if (const auto* const array = dyn_cast<clang::ArrayType>(type))
+    return holds_bytes(array->getElementType(), depth + 1);
+  const auto* const record = type->getAsRecordDecl();
+  const RecordDecl* const definition = record != nullptr ? record->getDefinition() : nullptr;
+  if (definition == nullptr) return record != nullptr;
+  for (const FieldDecl* field : definition->fields())
+    if (holds_bytes(field->getType(), depth + 1)) return true;
+  if (const auto* const of_cpp = dyn_cast<CXXRecordDecl>(definition))
+    for (const CXXBaseSpecifier& base : of_cpp->bases())
+      if (holds_bytes(base.getType(), depth + 1)) return true;
+  return false;
+}
+
 namespace {
 
 /// Neither volatile nor with members that are mutable.

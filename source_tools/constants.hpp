@@ -8,6 +8,10 @@ namespace perdura::source {
 /// Whether a value of the type may lead anywhere.
 bool holds_pointers(clang::QualType type, unsigned depth = 0);
 
+/// Whether it is characters, or has such.
+bool holds_bytes(clang::QualType type, unsigned depth = 0);
+bool is_byte(clang::QualType type);
+
 /// Never changes, and is what its initializer says from the beginning.
 bool is_constant(const clang::VarDecl* variable, clang::ASTContext& context);
 /// Declared so that another unit may have it as a constant.

@@ -54,6 +54,18 @@ Targets Effects::content_of(SolvedBody& body, Target target) {
   return all;
 }
 
+Targets Effects::seen_as_number(SolvedBody& body, const Targets& places, bool bytes) {
+  Targets all;
+  for (const std::uint32_t code : places) {
+    const Target target = Target::of(code);
+    if (target.kind != Target::kLocal || target.index == Target::kElsewhere) continue;
+    const Local& local = body.function->locals[target.index];
+    if (!local.is_object && (!local.has_pointers || (bytes && !local.has_bytes)))
+      all.add(content_of(body, target));
+  }
+  return all;
+}
+
 Targets Effects::content_of(SolvedBody& body, const Targets& targets) {
   Targets all;
   for (const std::uint32_t each : targets) all.add(content_of(body, Target::of(each)));

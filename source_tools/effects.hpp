@@ -30,6 +30,9 @@ struct Pending {
 struct Summary {
   Targets read;
   Targets written;
+  Targets numbers;  ///< that are read as numbers: what is there is no address
+  Targets bytes;    ///< of these, by single bytes
+  Targets values;   ///< what is read as a number where no pointer is declared
   Targets returned;
   std::map<std::uint32_t, Targets> stored;                       ///< where, and what
   std::map<std::uint32_t, std::set<std::string>> reinterpreted;  ///< where, and as what
@@ -86,6 +89,12 @@ class Effects {
   };
   void visit_call(SolvedBody& body, Id id, Visitor& visitor);
 
+  /// What is read there as a number, or as single bytes: where pointers among it would lead.
+  Targets seen_as_number(SolvedBody& body, const Targets& places, bool bytes);
+
+  /// Where the pointers lead that are there.
+  Targets content_of(SolvedBody& body, Target target);
+
   Program& program;
   Target kept;           ///< where a pointer leads that is in the object
   Target lost;           ///< where one leads of which nothing is known
@@ -97,8 +106,6 @@ class Effects {
  private:
   // --- what targets are
 
-  /// Where the pointers lead that are there.
-  Targets content_of(SolvedBody& body, Target target);
   Targets content_of(SolvedBody& body, const Targets& targets);
   /// Adds what can be reached from them.
   void close(SolvedBody& body, Targets& targets);

@@ -206,8 +206,14 @@ void Effects::summarize(SolvedBody& body, Summary& summary) {
       return value == kNone ? kEmpty : body.values[value];
     };
     switch (fact.what) {
-      case Fact::kLoad:
       case Fact::kRead:
+        if (fact.name != kReadCopied) add_symbolic(summary.numbers, at(fact.from));
+        if (fact.name == kReadBytes) add_symbolic(summary.bytes, at(fact.from));
+        if (fact.name != kReadCopied)
+          add_symbolic(summary.values,
+                       seen_as_number(body, at(fact.from), fact.name == kReadBytes));
+        [[fallthrough]];
+      case Fact::kLoad:
         add_symbolic(summary.read, at(fact.from));
         break;
       case Fact::kStore:
@@ -264,6 +270,9 @@ void Effects::summarize_call(SolvedBody& body, Id id, Summary& summary) {
     Caller caller(*this, body, arguments);
     add_symbolic(summary.read, caller.sees(called.read));
     add_symbolic(summary.written, caller.sees(called.written));
+    add_symbolic(summary.numbers, caller.sees(called.numbers));
+    add_symbolic(summary.bytes, caller.sees(called.bytes));
+    add_symbolic(summary.values, caller.sees(called.values));
     for (const auto& [where, types] : called.reinterpreted)
       for (const std::uint32_t each : caller.sees(Target::of(where)))
         if (Target::of(each).is_symbolic())

@@ -120,6 +120,10 @@ struct Target {
   }
 };
 
+/// Of a kRead: single bytes of something; or what is only put somewhere else, as memcpy does.
+inline constexpr char kReadBytes[] = "bytes";
+inline constexpr char kReadCopied[] = "copied";
+
 struct Fact {
   enum What : std::uint8_t {
     kCopy,         ///< `to` leads where `from` does
@@ -142,7 +146,7 @@ struct Fact {
   Target target{};
   Id call = kNone;
   Place place{};
-  std::string name{};  ///< of a reason: what is meant
+  std::string name{};  ///< of a reason: what is meant; of kRead: kReadBytes, kReadCopied, or ""
 };
 
 struct Call {
@@ -158,6 +162,7 @@ struct Call {
 struct Local {
   std::string type{};  ///< "" where nobody may see it as another type
   bool has_pointers = false;
+  bool has_bytes = false;  ///< characters, in which anything may lie
   bool is_object = false;  ///< of a class that derives from POBase
 };
 

@@ -45,7 +45,8 @@ Function Lowering::lower() {
     add({.what = Fact::kAddress, .to = new_value(), .target = {Target::kParameter, i}});
   for (unsigned i = 0; i < decl_->getNumParams(); ++i) {
     const clang::ParmVarDecl* const each = decl_->getParamDecl(i);
-    store(address_of_local(local_of(each)), i + (has_this_ ? 1 : 0), {});
+    const Id address = address_of_local(local_of(each));
+    if (holds_pointers(each->getType())) store(address, i + (has_this_ ? 1 : 0), {});
   }
   // What leaves a function that may not throw ends the program.
   const auto* const type = decl_->getType()->getAs<clang::FunctionProtoType>();
@@ -61,6 +62,7 @@ Function Lowering::lower() {
   }
   if (const auto* const destructor = clang::dyn_cast<clang::CXXDestructorDecl>(decl_))
     end_members(destructor);
+  for (const clang::ParmVarDecl* each : decl_->parameters()) end(each);
   return std::move(function_);
 }
 
@@ -90,7 +92,7 @@ Id Lowering::joined(Id a, Id b) {
 
 Id Lowering::load(Id from, clang::QualType type, clang::SourceLocation at) {
   if (!holds_pointers(type)) {
-    read(from, at);
+    read(from, at, is_byte(type) ? kReadBytes : "");
     return kNone;
   }
   if (from == kNone) from = nowhere(at);
@@ -103,14 +105,15 @@ void Lowering::store(Id to, Id from, clang::SourceLocation at) {
   else add({.what = Fact::kStore, .to = to, .from = from, .place = unit_.place(at)});
 }
 
-void Lowering::read(Id from, clang::SourceLocation at) {
+void Lowering::read(Id from, clang::SourceLocation at, const char* how) {
   if (from == kNone) from = nowhere(at);
-  add({.what = Fact::kRead, .from = from, .place = unit_.place(at)});
+  add({.what = Fact::kRead, .from = from, .place = unit_.place(at), .name = how});
 }
 
 Id Lowering::new_local(clang::QualType type) {
   Local local;
   local.has_pointers = holds_pointers(type);
+  local.has_bytes = holds_bytes(type);
   if (local.has_pointers) local.type = name_of_element(type);
   local.is_object = is_persistent(type);
   function_.locals.push_back(std::move(local));
@@ -262,13 +265,18 @@ void Lowering::declare_variable(const clang::VarDecl* variable) {
     if (variable->getType()->isReferenceType()) store(address, address_of(init), at);
     else initialize(address, init);
   }
-  if (variable->needsDestruction(context_) == clang::QualType::DK_cxx_destructor) {
-    const clang::CXXRecordDecl* const record =
-        context_.getBaseElementType(variable->getType())->getAsCXXRecordDecl();
-    call_function(record->getDestructor(), {address}, context_.VoidTy, at);
-  }
+  if (variable->hasAttr<clang::AsmLabelAttr>()) reason(Kind::kAssembler, at, "");
+  end(variable);
   if (const auto* const cleanup = variable->getAttr<clang::CleanupAttr>())
     call_function(cleanup->getFunctionDecl(), {address}, context_.VoidTy, at);
+}
+
+void Lowering::end(const clang::VarDecl* variable) {
+  if (variable->needsDestruction(context_) != clang::QualType::DK_cxx_destructor) return;
+  const clang::CXXRecordDecl* const record =
+      context_.getBaseElementType(variable->getType())->getAsCXXRecordDecl();
+  call_function(record->getDestructor(), {address_of_local(local_of(variable))}, context_.VoidTy,
+                variable->getLocation());
 }
 
 void lower_required(Unit& unit) {

@@ -105,13 +105,16 @@ Id Lowering::value_of_call(const clang::CallExpr* call) {
 }
 
 bool Lowering::is_library_function(const clang::FunctionDecl* function) const {
-  return (function->isExternC() || is_hash_of_library(function)) &&
+  // Some are overloads in C++.
+  return (function->isExternC() || is_hash_of_library(function) ||
+          function->getDeclContext()->getRedeclContext()->isTranslationUnit()) &&
          unit_.is_in_header_of_c(function->getCanonicalDecl()->getLocation());
 }
 
 bool Lowering::is_builtin(const clang::FunctionDecl* function) const {
   const unsigned id = function->getBuiltinID();
-  return id != 0 && !context_.BuiltinInfo.isPredefinedLibFunction(id);
+  const clang::Builtin::Context& all = context_.BuiltinInfo;
+  return id != 0 && (all.isInStdNamespace(id) || !all.isPredefinedLibFunction(id));
 }
 
 bool Lowering::is_hash_of_library(const clang::FunctionDecl* function) {
@@ -202,6 +205,10 @@ bool Lowering::call_known(const clang::FunctionDecl* function, const clang::Call
     result = unresolved(Kind::kGlobal, std::string(variable), arguments, call->getType(), at);
     return true;
   }
+  // How far that is depends on the address.
+  if (is_builtin && (name == "align_up" || name == "align_down") &&
+      call->getType()->isPointerType())
+    reason(Kind::kAddressAsNumber, at, "");
   static constexpr FunctionModel kNumbersAlone{"", -1};
   const FunctionModel* model = model_of({name.data(), name.size()}, is_builtin);
   if (builtin != 0 && name.contains("_overflow") && call->getNumArgs() == 3) {
@@ -231,7 +238,7 @@ void Lowering::apply(const FunctionModel& model, const clang::CallExpr* call, Id
   std::string copied_type;
   for (std::size_t i = 0; i < model.arguments.size() && i < values.size(); ++i) {
     const char how = model.arguments[i];
-    if (how == 'r' || how == 'b' || how == 's') read(values[i], at);
+    if (how == 'r' || how == 'b') read(values[i], at, kReadBytes);
     if (how == 's') {
       const clang::Expr* const read_from = call->getArg(static_cast<unsigned>(i));
       const clang::QualType type = read_from->IgnoreParenCasts()->getType();
@@ -239,6 +246,7 @@ void Lowering::apply(const FunctionModel& model, const clang::CallExpr* call, Id
       const clang::QualType copy = type->isArrayType() ? type : type->getPointeeType();
       if (copy.isNull() || copy->isVoidType() || holds_pointers(copy)) copied = content(values[i]);
       copied_type = pointee_of(read_from);
+      read(values[i], at, !copy.isNull() && is_byte(copy) ? kReadBytes : kReadCopied);
     }
   }
   for (std::size_t i = 0; i < model.arguments.size() && i < values.size(); ++i) {
@@ -300,6 +308,9 @@ Id Lowering::call_function(const clang::FunctionDecl* function, const std::vecto
                            clang::QualType type, clang::SourceLocation at) {
   const clang::FunctionDecl* definition = nullptr;
   const auto* const method = clang::dyn_cast<clang::CXXMethodDecl>(function);
+  if (method != nullptr && method->isLambdaStaticInvoker())  // as a template's argument
+    return call_pointer(value_to({Target::kFunction, function_of(unit_, function)}), arguments,
+                        type, at);
   if (function->isReplaceableGlobalAllocationFunction())
     return unresolved(Kind::kMemory, unit_.name_of_function(function), arguments, type, at);
   if (!function->hasBody(definition)) {

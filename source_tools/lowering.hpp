@@ -51,7 +51,7 @@ class Lowering {
   Id nowhere(clang::SourceLocation at) {
     return outside(Kind::kUnknownPointer, "a null pointer", at);
   }
-  void read(Id from, clang::SourceLocation at);
+  void read(Id from, clang::SourceLocation at, const char* how = "");
 
   // --- locals
 
@@ -178,6 +178,8 @@ class Lowering {
   void visit_sizes(clang::QualType type);
   void declare(const clang::Decl* decl);
   void declare_variable(const clang::VarDecl* variable);
+  /// Its destructor.
+  void end(const clang::VarDecl* variable);
 
   Unit& unit_;
   clang::ASTContext& context_;

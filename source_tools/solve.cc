@@ -16,7 +16,7 @@ struct Solver::Parts : Effects {
 
   /// What is asked of a body: its own reasons, and those that what is at a target makes.
   struct Question {
-    enum About { kOwn, kThrows, kTarget, kWrites, kStores } about;
+    enum About { kOwn, kThrows, kTarget, kWrites, kStores, kNumbers, kBytes, kValues } about;
     std::string key;
     std::uint32_t target = 0;
     Kind kind = Kind::kUnsupported;  ///< that accesses to the target are
@@ -105,6 +105,22 @@ struct Solver::Parts : Effects {
             tell(search, index, Kind::kGlobal, kConstantName, fact.place);
           }
         }
+        if (fact.what == Fact::kRead && fact.name != kReadCopied &&
+            has_own_address(body, seen_as_number(body, places, fact.name == kReadBytes)))
+          tell(search, index, Kind::kAddressAsNumber, "", fact.place);
+        break;
+      case Question::kNumbers:
+      case Question::kBytes:
+        if (fact.what == Fact::kRead && places.contains(Target::of(question.target)) &&
+            (question.about == Question::kBytes ? fact.name == kReadBytes
+                                                : fact.name != kReadCopied))
+          tell(search, index, Kind::kAddressAsNumber, "", fact.place);
+        break;
+      case Question::kValues:
+        if (fact.what == Fact::kRead && fact.name != kReadCopied &&
+            seen_as_number(body, places, fact.name == kReadBytes)
+                .contains(Target::of(question.target)))
+          tell(search, index, Kind::kAddressAsNumber, "", fact.place);
         break;
       case Question::kThrows:
         break;
@@ -132,6 +148,15 @@ struct Solver::Parts : Effects {
     return std::ranges::all_of(places, [](std::uint32_t code) {
       const Target::Class kind = Target::of(code).kind;
       return kind == Target::kFunction || kind == Target::kConstant;
+    });
+  }
+  /// Of a variable, or of the object. What a number is that was handed over is not known to be none.
+  static bool has_own_address(const SolvedBody& body, const Targets& values) {
+    return std::ranges::any_of(values, [&](std::uint32_t code) {
+      const Target target = Target::of(code);
+      const bool of_object = target.kind == Target::kParameter && target.parameter() == 0;
+      return target.kind == Target::kLocal || target.kind == Target::kPoroot ||
+             (of_object && body.function->has_this);
     });
   }
   /// Besides what was an address in the object already.
@@ -184,13 +209,49 @@ struct Solver::Parts : Effects {
               }
             }
           }
+          for (const std::uint32_t code : summary.numbers) {
+            const bool bytes = summary.bytes.contains(Target::of(code));
+            const Targets& places = caller.sees(Target::of(code));
+            if (has_own_address(body, seen_as_number(body, places, false)))
+              ask(search, {.about = Question::kNumbers, .key = key, .target = code}, index, place,
+                  callee);
+            else if (bytes && has_own_address(body, seen_as_number(body, places, true)))
+              ask(search, {.about = Question::kBytes, .key = key, .target = code}, index, place,
+                  callee);
+          }
+          for (const std::uint32_t code : summary.values)
+            if (has_own_address(body, caller.sees(Target::of(code))))
+              ask(search, {.about = Question::kValues, .key = key, .target = code}, index, place,
+                  callee);
           break;
         case Question::kThrows:
           if (!guarded) ask(search, {.about = Question::kThrows, .key = key}, index, place, callee);
           break;
+        case Question::kNumbers:
+        case Question::kBytes:
+        case Question::kValues:
+          for (const std::uint32_t code : question.about == Question::kBytes     ? summary.bytes
+                                          : question.about == Question::kNumbers ? summary.numbers
+                                                                                 : summary.values) {
+            if (!caller.sees(Target::of(code)).contains(Target::of(question.target))) continue;
+            Question next = question;
+            next.key = key;
+            next.target = code;
+            ask(search, std::move(next), index, place, callee);
+          }
+          break;
+        case Question::kStores:
+          // Bytes that have an address of this function's, and that the other one copies there.
+          for (const auto& [where, what] : summary.stored) {
+            if (!caller.sees(Target::of(where)).contains(Target::of(question.target))) continue;
+            for (const std::uint32_t code : what)
+              if (Target::of(code).kind == Target::kReach &&
+                  has_own_address(body, caller.sees(Target::of(code))))
+                tell(search, index, Kind::kKeepsAddress, "", place);
+          }
+          [[fallthrough]];
         case Question::kTarget:
         case Question::kWrites:
-        case Question::kStores:
           for (const Targets* accessed : {&summary.read, &summary.written}) {
             if (question.about == Question::kWrites && accessed == &summary.read) continue;
             for (const std::uint32_t code : *accessed) {

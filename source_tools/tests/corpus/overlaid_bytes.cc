@@ -236,7 +236,7 @@ struct Refuted {
   void via_bytes_rotate() {  // expect: instant
     int* p[2] = {&x, &a[1]};
     auto* b = reinterpret_cast<unsigned char*>(p);  // because: via_bytes_rotate address_as_number
-    std::rotate(b, b + 1, b + 16);
+    std::rotate(b, b + 1, b + 16);  // because: via_bytes_rotate address_as_number
     ++*p[0];  // because: via_bytes_rotate unknown_pointer
   }
   void via_bytes_copy() {  // expect: instant

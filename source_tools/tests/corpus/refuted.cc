@@ -57,11 +57,11 @@ struct Refuted {
   void I3() { char b[8]; memcpy(b, &n, 8); bump(*reinterpret_cast<int**>(b)); }  // expect: instant
   void J1() { t1<C{&counter, nullptr}>(); }  // expect: instant
   void J2() { t2<C{nullptr, evil}>(&x); }  // expect: instant
-  void J3() { bump(__builtin_align_up(&counter, 4)); }  // expect: instant
+  void J3() { bump(__builtin_align_up(&counter, 4)); }  // expect: instant; because: J3 address_as_number
   void J4() { bump(static_cast<int*>(__builtin_thread_pointer())); }  // expect: instant; because: J4 no_source
   void J5() { bump(({ l: &counter; })); }  // expect: instant
   void J6() { _Atomic(int*) q; __c11_atomic_init(&q, &counter); bump(__c11_atomic_load(&q, 5)); }  // expect: instant
-  void J7() { register int* r asm("rbx"); bump(r); }  // expect: instant
+  void J7() { register int* r asm("rbx"); bump(r); }  // expect: instant; because: J7 assembler
   void K1() { int l; int* p = &l; memcpy(&n, (char*)&p, 8); }  // expect: instant; because: K1 keeps_address; because: K1 address_as_number
   void K2() { int l; int* p = &l; n = *reinterpret_cast<unsigned long*>(&p); }  // expect: instant; because: K2 address_as_number
   void K3() { int l; union { int* p; unsigned long m; } u; u.p = &l; n = u.m; }  // expect: instant; because: K3 address_as_number
