@@ -1,4 +1,7 @@
 // perdura classify: for programs, as JSON of its own and as SARIF 2.1.0 (OASIS).
+#include <cctype>
+#include <string_view>
+
 #include <nlohmann/json.hpp>
 
 #include <fmt/format.h>
@@ -31,10 +34,21 @@ ordered_json reason_of(const Program& program, const Reason& reason) {
           {"calls", std::move(calls)}};
 }
 
+/// As URIs have it: but for letters, numbers and a few signs each byte is %XX.
+std::string uri_of(const std::string& path) {
+  std::string uri = "file://";
+  for (const char each : path) {
+    const auto byte = static_cast<unsigned char>(each);
+    if (std::isalnum(byte) != 0 || std::string_view("/-._~").find(each) != std::string_view::npos) uri += each;
+    else uri += fmt::format("%{:02X}", byte);
+  }
+  return uri;
+}
+
 ordered_json location(const Program& program, Place place) {
   ordered_json at;
   at["physicalLocation"]["artifactLocation"]["uri"] =
-      place.file == kNone ? "" : "file://" + program.files[place.file];
+      place.file == kNone ? "" : uri_of(program.files[place.file]);
   at["physicalLocation"]["region"] = {{"startLine", std::max(1u, place.line)},
                                       {"startColumn", std::max(1u, place.column)}};
   return at;

@@ -1,5 +1,6 @@
 // perdura-source: what perdura classify and perdura refactor run.
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -34,7 +35,7 @@ std::string verdicts_of(const Classification& found) {
 /// Says which methods are not what the file has of them.
 int compare(const Classification& found, const std::string& path) {
   std::ifstream input(path);
-  if (!input) return complain({fmt::format("'{}' cannot be read: --save makes it", path)});
+  if (!input || std::filesystem::is_directory(path)) return complain({fmt::format("'{}' cannot be read: --save makes it", path)});
   std::map<std::string, std::string> expected;
   unsigned number = 0;
   for (std::string line; std::getline(input, line);) {
@@ -77,6 +78,11 @@ int compare(const Classification& found, const std::string& path) {
   return result;
 }
 
+/// A class template's instances have its arguments behind the name.
+bool is_named(const std::string& owner, const std::string& name) {
+  return owner == name || owner.starts_with(name + "<");
+}
+
 int run_classify(Options& options) {
   options.judged.classes.insert(options.classes.begin(), options.classes.end());
   if (options.judged.all_functions && options.judged.reasons_max == 0)
@@ -85,6 +91,10 @@ int run_classify(Options& options) {
     return write_marks(options.sources, options.judged, options.directives, options.diff);
   const Classification found = classify(options.sources, options.judged);
   if (!found.wrong.empty()) return complain(found.wrong);
+  for (const std::string& each : options.classes)
+    if (std::ranges::none_of(found.methods,
+                             [&](const Classified& one) { return is_named(one.method.owner, each); }))
+      return complain({fmt::format("there is no class '{}' with methods in these sources", each)});
   bool printed = false;
   for (const auto& [path, text] :
        {std::pair(options.json, &as_json), std::pair(options.sarif, &as_sarif),

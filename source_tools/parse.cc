@@ -88,7 +88,8 @@ std::vector<std::string> adjusted(const std::vector<std::string>& command) {
                   each.starts_with("-fplugin=") || each.starts_with("-fpass-plugin=") ||
                   each.starts_with("-fconcepts") || each.starts_with("-fmodules-ts") ||
                   each.starts_with("-fdeps-format") || each.starts_with("-fmodule-mapper") ||
-                  each.starts_with("-fanalyzer") || each.starts_with("-mindirect-branch") ||
+                  each.starts_with("-fanalyzer") || each.starts_with("-fno-gnu-unique") ||
+                  each.starts_with("-fcondition-coverage") || each.starts_with("-mindirect-branch") ||
                   each.starts_with("-fno-semantic-interposition")))
       continue;
     all.push_back(each.str());
@@ -126,6 +127,12 @@ std::vector<Unit> units_of(const Sources& sources, std::vector<std::string>& wro
         tooling::CompilationDatabase::autoDetectFromSource(absolute(sources.files[0]), message);
   } else {
     wrong.push_back("name sources, or a build folder with -p");
+    return units;
+  }
+  const std::string written = (sources.build_folder.empty() ? "." : sources.build_folder) +
+                              "/compile_commands.json";
+  if (database == nullptr && llvm::sys::fs::exists(written)) {
+    wrong.push_back("'" + written + "' is damaged: let the build write it again");
     return units;
   }
   if (database == nullptr) {

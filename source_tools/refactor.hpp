@@ -106,6 +106,7 @@ struct ModelMethod {
   unsigned end;          ///< behind its semicolon or brace
   unsigned open, close;  ///< within the parentheses
   unsigned tail_end;     ///< behind the last of const, noexcept, override
+  bool is_written = true;  ///< all of it, so that what follows is known
   bool is_public = false;
   bool is_const = false;
   bool is_virtual = false;  ///< and not final

@@ -426,9 +426,14 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     const auto parameters = function_->parameters();
     const auto* const found = std::ranges::find(parameters, parameter);
     if (found == parameters.end()) return;
+    const auto number = static_cast<std::size_t>(found - parameters.begin());
+    // A macro of the program's own may make text of it, or paste it: it keeps its name.
+    if (at.isMacroID() && !places_.is_system(places_.body_of_macro(at))) {
+      body_.uses.push_back({number, 0, 0, true});
+      return;
+    }
     if (const auto where = range(at))
-      body_.uses.push_back({static_cast<std::size_t>(found - parameters.begin()), where->first,
-                            where->second, changes});
+      body_.uses.push_back({number, where->first, where->second, changes});
   }
 
   /// Whether an argument may be changed by this use of it. `above_` ends with the use.

@@ -38,13 +38,38 @@ bool Places::is_system(SourceLocation location) const {
 
 std::optional<std::pair<unsigned, unsigned>> Places::range(SourceRange range) const {
   for (SourceLocation each : {range.getBegin(), range.getEnd()})
-    if (each.isInvalid() || (each.isMacroID() && !sources_.isMacroArgExpansion(each)))
+    if (each.isInvalid() || (each.isMacroID() && !sources_.isMacroArgExpansion(each)) ||
+        makes_text(each))
       return std::nullopt;
   const CharSourceRange found = Lexer::makeFileCharRange(CharSourceRange::getTokenRange(range),
                                                          sources_, context_.getLangOpts());
   if (found.isInvalid()) return std::nullopt;
   return std::pair(sources_.getFileOffset(found.getBegin()),
                    sources_.getFileOffset(found.getEnd()));
+}
+
+SourceLocation Places::body_of_macro(SourceLocation location) const {
+  return sources_.getSpellingLoc(
+      sources_.getSLocEntry(sources_.getFileID(location)).getExpansion().getExpansionLocStart());
+}
+
+bool Places::makes_text(SourceLocation location) const {
+  for (; sources_.isMacroArgExpansion(location);
+       location = sources_.getImmediateSpellingLoc(location)) {
+    const SourceLocation at = body_of_macro(location);
+    if (sources_.isInSystemHeader(at)) continue;  // what assert says may change
+    const auto [file, offset] = sources_.getDecomposedLoc(at);
+    const StringRef text = sources_.getBufferData(file);
+    std::size_t begin = text.rfind('\n', offset);
+    while (begin != StringRef::npos && text.take_front(begin).rtrim('\r').ends_with("\\"))
+      begin = text.rfind('\n', begin);
+    std::size_t end = text.find('\n', offset);
+    while (end != StringRef::npos && text.take_front(end).rtrim('\r').ends_with("\\"))
+      end = text.find('\n', end + 1);
+    const StringRef line = text.slice(begin == StringRef::npos ? 0 : begin + 1, end).ltrim();
+    if (line.drop_front(std::min<std::size_t>(1, line.size())).contains('#')) return true;
+  }
+  return false;
 }
 
 StringRef Places::text(SourceLocation location) const {
@@ -243,6 +268,13 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     return true;
   }
 
+  bool TraverseFieldDecl(FieldDecl* member) {
+    const FieldDecl* const around = std::exchange(member_, member);
+    const bool result = RecursiveASTVisitor::TraverseFieldDecl(member);
+    member_ = around;
+    return result;
+  }
+
   bool VisitMemberExpr(MemberExpr* member) {
     const auto* const method = dyn_cast<CXXMethodDecl>(member->getMemberDecl());
     if (method == nullptr || method->isStatic() || !is_ours(method->getParent())) {
@@ -250,7 +282,14 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
       return true;
     }
     Caller caller = caller_of(method, member->getMemberLoc());
-    if (isa<CXXThisExpr>(object_of(member->getBase()))) return true;
+    if (isa<CXXThisExpr>(object_of(member->getBase()))) {
+      if (within_ != nullptr || member_ == nullptr) return true;
+      caller.in_class = true;
+      caller.refused =
+          "is called where a member of the class is initialized: call it in the constructor";
+      add(caller, member->getMemberLoc());
+      return true;
+    }
     const QualType base = member->getBase()->IgnoreParenImpCasts()->getType();
     const QualType object = member->isArrow() ? base->getPointeeType() : base;
     if (object.isConstQualified())
@@ -481,8 +520,8 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     const unsigned count = std::max(a->getMinRequiredArguments(), b->getMinRequiredArguments());
     if (count > std::min(a->getNumParams(), b->getNumParams())) return false;
     for (unsigned i = 0; i < count; ++i) {
-      const QualType one = a->getParamDecl(i)->getType().getCanonicalType();
-      const QualType other = b->getParamDecl(i)->getType().getCanonicalType();
+      const QualType one = a->getParamDecl(i)->getType().getCanonicalType().getUnqualifiedType();
+      const QualType other = b->getParamDecl(i)->getType().getCanonicalType().getUnqualifiedType();
       // In a template they may be the same of some arguments.
       if (one != other && !one->isDependentType() && !other->isDependentType()) return false;
     }
@@ -632,7 +671,10 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
   void describe_text(const CXXMethodDecl* method, ModelMethod& found) {
     const FunctionTypeLoc type = method->getFunctionTypeLoc();
     const auto fail = [&] {
-      const Refusal refusal{found.at, "is in a macro: write out what that stands for"};
+      found.is_written = false;
+      const Refusal refusal{
+          found.at, type.isNull() ? "is declared by the name of a type: write its arguments out"
+                                  : "is in a macro: write out what that stands for"};
       found.refusals.push_back(refusal);
       found.static_refusals.push_back(refusal);
     };
@@ -788,6 +830,7 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
 
  private:
   void add_outer(const CXXMethodDecl* method, ModelMethod& found) {
+    if (!found.is_written) return;
     const FunctionTypeLoc type = method->getFunctionTypeLoc();
     const auto name = places_.range(method->getLocation());
     const auto open = places_.range(type.isNull() ? SourceLocation() : type.getLParenLoc());
@@ -817,6 +860,7 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
   Unit unit_;
   Model& model_;
   const CXXMethodDecl* within_ = nullptr;      ///< of a class of objects
+  const FieldDecl* member_ = nullptr;          ///< that is initialized in its class
   unsigned blocks_ = 0;                        ///< how many are around
   unsigned noexcepts_ = 0;                     ///< operators and requirements that are around
   unsigned questions_ = 0;                     ///< requires-expressions and decltypes
@@ -828,7 +872,7 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
 
 /// Whether a name that is made for a method of the model could be the same (refactor_generate.cc).
 bool may_be_made(StringRef name, const Model& model) {
-  if (name.starts_with("simpo_") || name.contains("Context")) return true;
+  if (name.starts_with("simpo_") || name.contains("Context") || name == "ALL") return true;
   return std::ranges::any_of(model.classes, [&](const auto& each) {
     return std::ranges::any_of(each.second.methods, [&](const auto& method) {
       return name.starts_with(method.second.name + "_");
@@ -837,11 +881,13 @@ bool may_be_made(StringRef name, const Model& model) {
 }
 
 void add_names_of(const DeclContext* context, Model& model) {
+  const bool is_global = context->isTranslationUnit();
   const auto all = context->lookups();
   for (auto at = all.begin(); at != all.end(); ++at) {
     const DeclarationName name = at.getLookupName();
     if (name.isIdentifier() && name.getAsIdentifierInfo() != nullptr &&
-        may_be_made(name.getAsIdentifierInfo()->getName(), model))
+        may_be_made(name.getAsIdentifierInfo()->getName(), model) &&
+        !(is_global && name.getAsString() == "ALL"))  // which is the library's
       model.names.insert(name.getAsString());
   }
 }

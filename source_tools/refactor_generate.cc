@@ -228,7 +228,10 @@ class ClassWriter {
       std::string shape = method.name + "(";
       for (const Argument& each : method.arguments) shape += each.type + ",";
       auto& same = helpers[shape];
-      if (!same.empty()) {
+      if (class_.names.contains(method.name)) {  // a static one, which the root would be handed to
+        plan.function = free(method.name + "_of_root", method.name + "_of_root_");
+        taken.insert(plan.function);
+      } else if (!same.empty()) {
         const std::string name = method.name + (method.is_const ? "_const" : "_changing");
         plan.function = free(name, name + "_");
         taken.insert(plan.function);
@@ -283,7 +286,8 @@ class ClassWriter {
           refuse(method.at, of +
                                 "is there once more without const, and calls that are logged are "
                                 "of no const object: give one another name");
-        if (all_.model.names.contains("simpo_" + method.name))
+        if (all_.model.names.contains("simpo_" + method.name) ||
+            class_.names.contains("simpo_" + method.name))
           refuse(method.at, of + "would be simpo_" + method.name +
                                 ", which something else is called as well: give it another name");
         for (const Argument& each : method.arguments)
@@ -462,7 +466,12 @@ class ClassWriter {
       return std::ranges::any_of(method.arguments,
                                  [&](const Argument& each) { return has_word(each.type, name); });
     };
-    while (is_in_a_type()) name += '_';
+    const auto is_anothers = [&] {
+      for (std::size_t other = 0; other < method.arguments.size(); ++other)
+        if (other != i && argument_of(method, other) == name) return true;
+      return false;
+    };
+    while (is_in_a_type() || is_anothers()) name += '_';
     return name;
   }
   static bool has_word(const std::string& text, const std::string& word) {
@@ -523,6 +532,14 @@ class ClassWriter {
     });
   }
 
+  /// Something else has the name of the library's hint.
+  bool is_all_hidden() const {
+    return all_.model.names.contains("ALL") ||
+           std::ranges::any_of(all_.model.classes, [&](const auto& each) {
+             return each.second.words.contains("ALL") && all_.are_related(each.second, class_);
+           });
+  }
+
   std::string wrapper(const ModelMethod& method, const Plan& plan) {
     const bool hints = !has_overloads_of_other_counts(method);
     std::string hint = "dhint";
@@ -542,7 +559,8 @@ class ClassWriter {
       if (parameters.find("//") != std::string::npos) parameters += "\n";
     }
     if (hints)
-      parameters += std::string(method.arguments.empty() ? "" : ", ") + "int " + hint + " = ALL";
+      parameters += std::string(method.arguments.empty() ? "" : ", ") + "int " + hint + " = " +
+                    (is_all_hidden() ? "::ALL" : "ALL");
     std::string call = plan.verdict == Verdict::kDeferrable ? "defer<&" : "inst<&";
     call += plan.function + ">(" + plan.context + "{";
     for (std::size_t i = 0; i < method.arguments.size(); ++i)

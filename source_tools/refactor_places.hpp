@@ -32,6 +32,10 @@ class Places {
   bool is_system(clang::SourceLocation location) const;
   /// Offsets from the first to behind the last token; nothing where a macro's text is in between.
   std::optional<std::pair<unsigned, unsigned>> range(clang::SourceRange range) const;
+  /// Of what stands in an argument of a macro: where that is used in the macro.
+  clang::SourceLocation body_of_macro(clang::SourceLocation location) const;
+  /// Whether it is in an argument of a macro that makes text of one, or pastes it to something.
+  bool makes_text(clang::SourceLocation location) const;
   /// The text of the file in which it is.
   llvm::StringRef text(clang::SourceLocation location) const;
   std::vector<Token> tokens(clang::SourceLocation in, unsigned begin, unsigned end) const;

@@ -129,7 +129,10 @@ std::string patch(const std::string& path, const std::string& before, const std:
 std::vector<std::string> write_files(const std::map<std::string, std::string>& files) {
   std::vector<std::pair<std::string, std::string>> made;  // temporary, final
   std::vector<std::string> wrong;
-  for (const auto& [path, text] : files) {
+  for (const auto& [named, text] : files) {
+    std::error_code none;
+    const std::filesystem::path real = std::filesystem::canonical(named, none);  // of a link
+    const std::string path = none ? named : real.string();
     std::string name = path + ".XXXXXX";
     const int file = ::mkstemp(name.data());
     bool good = file >= 0;

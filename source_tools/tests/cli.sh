@@ -103,6 +103,26 @@ expect 2 "ended.cc:9: '#end' without a '#begin' before it: remove it" classify e
 sed 's/^#begin defer/#begin later/' marked.cc >unknown.cc
 expect 2 "unknown.cc:6: a directive is '#begin defer' or '#begin inst'" classify unknown.cc
 
+# A directive may have a comment behind it, and is none in a comment or a text.
+sed 's,^#begin defer,#begin defer  // all of them,; s,^#end,#end /* of these */,' right.cc >commented.cc
+expect 0 "2 methods: 2 deferrable" classify commented.cc
+cat >texts.cc <<'END'
+#include <perdura/compat/simpo.hpp>
+static int counter;
+inline constexpr char kHelp[] = R"(
+#begin defer
+#end)";
+/* As in
+#begin defer
+*/
+class Texts : public POBase {
+ public:
+  Texts() : POBase(64) {}
+  void set() { if constexpr (kHelp[1] == '#') ++counter; }
+};
+END
+expect 0 "1 methods: 0 deferrable" classify texts.cc
+
 # --- wrong use
 expect 2 "there is no compilation database" "$perdura" classify seats.cc
 expect 2 "there is no compilation database in 'nowhere'" "$perdura" classify seats.cc -p nowhere
@@ -114,6 +134,8 @@ expect 2 "does not compile with Clang 19: correct it, or the flags" classify wro
 echo 'struct Plain { void f() {} };' >plain.cc
 expect 0 "There is no method to classify" classify plain.cc
 expect 0 "deferrable  Plain::f()" classify plain.cc --class Plain
+expect 2 "there is no class 'Plane' with methods in these sources" classify plain.cc --class Plane
+expect 2 "cannot be read" classify plain.cc --class Plain --expect "$work"
 expect 2 "cannot be written" classify plain.cc --class Plain --json /nowhere/out.json
 
 # --- a compilation database
@@ -124,4 +146,9 @@ END
 expect 0 "2 methods: 2 deferrable" "$perdura" classify right.cc
 expect 0 "2 methods: 2 deferrable" "$perdura" classify -p .
 expect 2 "the compilation database has no command for 'seats.cc'" "$perdura" classify seats.cc -p .
+echo '[{' >compile_commands.json
+expect 2 "compile_commands.json' is damaged: let the build write it again" "$perdura" classify -p .
+mkdir 'a folder&more'
+echo 'struct Plain { int f() { return 1; } };' >'a folder&more/plain.cc'
+expect 0 "a%20folder%26more/plain.cc" classify 'a folder&more/plain.cc' --class Plain --sarif -
 echo "all as expected"

@@ -94,6 +94,12 @@ def main():
         if done.returncode != 0 or "simpo_set" not in (closed / "large.hpp").read_text():
             wrong.append(f"is not written: {done.stderr}")
         wrong += check_crlf(tool, root, work)
+        real, link = work / "real.cc", work / "link.cc"
+        real.write_text(SMALL.replace("#pragma once", ""))
+        link.symlink_to(real)
+        done = run(tool, root, "refactor", "--in-place", link)
+        if done.returncode != 0 or not link.is_symlink() or "simpo_set" not in real.read_text():
+            wrong.append(f"what a link leads to is not written: {done.stderr}")
     print("\n".join(wrong) if wrong else "all or none are written")
     return 1 if wrong else 0
 
