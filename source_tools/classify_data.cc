@@ -39,7 +39,8 @@ std::string uri_of(const std::string& path) {
   std::string uri = "file://";
   for (const char each : path) {
     const auto byte = static_cast<unsigned char>(each);
-    if (std::isalnum(byte) != 0 || std::string_view("/-._~").find(each) != std::string_view::npos) uri += each;
+    if (std::isalnum(byte) != 0 || std::string_view("/-._~").find(each) != std::string_view::npos)
+      uri += each;
     else uri += fmt::format("%{:02X}", byte);
   }
   return uri;

@@ -124,9 +124,9 @@ bool Unit::is_in_system_header(SourceLocation location) const {
 
 bool Unit::is_in_header_of_c(SourceLocation location) const {
   static const std::set<StringRef> kHeaders = {
-      "alloca.h", "assert.h", "complex.h", "ctype.h", "errno.h",   "fenv.h",    "in.h",
-      "inttypes.h", "locale.h", "malloc.h", "math.h", "setjmp.h", "signal.h", "stdio.h",
-      "stdlib.h", "string.h", "strings.h", "time.h", "unistd.h", "wchar.h", "wctype.h"};
+      "alloca.h",   "assert.h", "complex.h", "ctype.h", "errno.h",  "fenv.h",   "in.h",
+      "inttypes.h", "locale.h", "malloc.h",  "math.h",  "setjmp.h", "signal.h", "stdio.h",
+      "stdlib.h",   "string.h", "strings.h", "time.h",  "unistd.h", "wchar.h",  "wctype.h"};
   const SourceManager& sources = context_.getSourceManager();
   const StringRef file = sources.getFilename(sources.getExpansionLoc(location));
   const auto [folder, name] = file.rsplit('/');

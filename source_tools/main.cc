@@ -35,7 +35,8 @@ std::string verdicts_of(const Classification& found) {
 /// Says which methods are not what the file has of them.
 int compare(const Classification& found, const std::string& path) {
   std::ifstream input(path);
-  if (!input || std::filesystem::is_directory(path)) return complain({fmt::format("'{}' cannot be read: --save makes it", path)});
+  if (!input || std::filesystem::is_directory(path))
+    return complain({fmt::format("'{}' cannot be read: --save makes it", path)});
   std::map<std::string, std::string> expected;
   unsigned number = 0;
   for (std::string line; std::getline(input, line);) {
@@ -92,8 +93,8 @@ int run_classify(Options& options) {
   const Classification found = classify(options.sources, options.judged);
   if (!found.wrong.empty()) return complain(found.wrong);
   for (const std::string& each : options.classes)
-    if (std::ranges::none_of(found.methods,
-                             [&](const Classified& one) { return is_named(one.method.owner, each); }))
+    if (std::ranges::none_of(
+            found.methods, [&](const Classified& one) { return is_named(one.method.owner, each); }))
       return complain({fmt::format("there is no class '{}' with methods in these sources", each)});
   bool printed = false;
   for (const auto& [path, text] :

@@ -83,14 +83,15 @@ std::vector<std::string> adjusted(const std::vector<std::string>& command) {
       ++i;
       continue;
     }
-    if (i > 0 && (each == "-c" || each == "-MD" || each == "-MMD" || each == "-MP" ||
-                  each == "-fpch-preprocess" || each == "-Werror" || each == "-Winvalid-pch" ||
-                  each.starts_with("-fplugin=") || each.starts_with("-fpass-plugin=") ||
-                  each.starts_with("-fconcepts") || each.starts_with("-fmodules-ts") ||
-                  each.starts_with("-fdeps-format") || each.starts_with("-fmodule-mapper") ||
-                  each.starts_with("-fanalyzer") || each.starts_with("-fno-gnu-unique") ||
-                  each.starts_with("-fcondition-coverage") || each.starts_with("-mindirect-branch") ||
-                  each.starts_with("-fno-semantic-interposition")))
+    if (i > 0 &&
+        (each == "-c" || each == "-MD" || each == "-MMD" || each == "-MP" ||
+         each == "-fpch-preprocess" || each == "-Werror" || each == "-Winvalid-pch" ||
+         each.starts_with("-fplugin=") || each.starts_with("-fpass-plugin=") ||
+         each.starts_with("-fconcepts") || each.starts_with("-fmodules-ts") ||
+         each.starts_with("-fdeps-format") || each.starts_with("-fmodule-mapper") ||
+         each.starts_with("-fanalyzer") || each.starts_with("-fno-gnu-unique") ||
+         each.starts_with("-fcondition-coverage") || each.starts_with("-mindirect-branch") ||
+         each.starts_with("-fno-semantic-interposition")))
       continue;
     all.push_back(each.str());
     if (i == 0) {
@@ -129,8 +130,8 @@ std::vector<Unit> units_of(const Sources& sources, std::vector<std::string>& wro
     wrong.push_back("name sources, or a build folder with -p");
     return units;
   }
-  const std::string written = (sources.build_folder.empty() ? "." : sources.build_folder) +
-                              "/compile_commands.json";
+  const std::string written =
+      (sources.build_folder.empty() ? "." : sources.build_folder) + "/compile_commands.json";
   if (database == nullptr && llvm::sys::fs::exists(written)) {
     wrong.push_back("'" + written + "' is damaged: let the build write it again");
     return units;

@@ -100,12 +100,12 @@ struct OuterDefinition {
 struct ModelMethod {
   std::string name;
   std::string signature;
-  Spot at;               ///< of its name in the class
-  unsigned begin;        ///< of the declaration in the class, with attributes
-  unsigned specifiers;   ///< behind these
-  unsigned end;          ///< behind its semicolon or brace
-  unsigned open, close;  ///< within the parentheses
-  unsigned tail_end;     ///< behind the last of const, noexcept, override
+  Spot at;                 ///< of its name in the class
+  unsigned begin;          ///< of the declaration in the class, with attributes
+  unsigned specifiers;     ///< behind these
+  unsigned end;            ///< behind its semicolon or brace
+  unsigned open, close;    ///< within the parentheses
+  unsigned tail_end;       ///< behind the last of const, noexcept, override
   bool is_written = true;  ///< all of it, so that what follows is known
   bool is_public = false;
   bool is_const = false;

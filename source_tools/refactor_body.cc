@@ -194,7 +194,8 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     return true;
   }
 
-  /// Static members of which `this->` goes. Behind a variable of the same name they are the class's.
+  /// Static members of which `this->` goes. Behind a variable of the same name they are the
+  /// class's.
   void name_static_members() {
     for (const MemberExpr* each : of_class_) {
       const std::size_t before = body_.edits.size();
@@ -470,9 +471,9 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   const CXXRecordDecl* class_ = nullptr;
   Body& body_;
   std::vector<const Stmt*> above_;
-  std::set<unsigned> seen_;      ///< offsets of names
+  std::set<unsigned> seen_;                  ///< offsets of names
   std::vector<const MemberExpr*> of_class_;  ///< static members, of `this`
-  std::set<const Expr*> known_;  ///< uses of `this` that are taken care of
+  std::set<const Expr*> known_;              ///< uses of `this` that are taken care of
 };
 
 }  // namespace

@@ -283,9 +283,8 @@ class ClassWriter {
         if (std::ranges::any_of(method.twins, [&](const std::string& each) {
               return all_.role_of(each) == Role::kPersistent;
             }))
-          refuse(method.at, of +
-                                "is there once more without const, and calls that are logged are "
-                                "of no const object: give one another name");
+          refuse(method.at, of + "is there once more without const, and calls that are logged are "
+                                 "of no const object: give one another name");
         if (all_.model.names.contains("simpo_" + method.name) ||
             class_.names.contains("simpo_" + method.name))
           refuse(method.at, of + "would be simpo_" + method.name +

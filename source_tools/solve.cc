@@ -150,7 +150,8 @@ struct Solver::Parts : Effects {
       return kind == Target::kFunction || kind == Target::kConstant;
     });
   }
-  /// Of a variable, or of the object. What a number is that was handed over is not known to be none.
+  /// Of a variable, or of the object. What a number is that was handed over is not known to be
+  /// none.
   static bool has_own_address(const SolvedBody& body, const Targets& values) {
     return std::ranges::any_of(values, [&](std::uint32_t code) {
       const Target target = Target::of(code);

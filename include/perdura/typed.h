@@ -120,7 +120,8 @@ void perdura_audit_made(void* object, int fresh, const char* where);
  * no point moves it: for programs that hash addresses, or keep pointers where points do not look,
  * as on their stacks. Such an object is in the next version also when nothing leads to it: the
  * program frees it. NULL: what is allocated is volatile again; so it is when that container is
- * closed. -PERDURA_NOT_FOUND for what is in no open container. */
+ * closed, which must not happen while another thread allocates near it. -PERDURA_NOT_FOUND for what
+ * is in no open container. */
 int perdura_allocate_near(const void* object);
 
 /* --- what a program may ask --------------------------------------------------------------------*/

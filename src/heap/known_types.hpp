@@ -16,8 +16,7 @@ void for_each_known_type(const std::function<void(const perdura_type&)>& visit);
 void for_each_typed_type(const std::function<void(const perdura_type&)>& visit);
 
 /// Memory of which nobody knows more than that each of its words may be a pointer.
-inline constexpr perdura_slot kWordSlots[] = {
-    {"word", PERDURA_SLOT_MAYBE, 0, 8, nullptr, 0, 0, 0}};
+inline constexpr perdura_slot kWordSlots[] = {{"word", PERDURA_SLOT_MAYBE, 0, 8, nullptr, 0, 0, 0}};
 inline constexpr perdura_type kWords{"words", 8, 8, 1, kWordSlots};
 
 /// What the compiler knows of the type that the record is of; nullptr: nothing.

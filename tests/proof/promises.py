@@ -59,7 +59,7 @@ def known_tests(root):
     for _, match in names(r"add_(?:compiled_)?test\((?:NAME )?(compiled_[a-z]+)",
                           "compiler/tests/CMakeLists.txt"):
         known.add(match[1])
-    for _, match in names(r"perdura_add_types_test\((types_[a-z]+)\)",
+    for _, match in names(r"(?:perdura_add_types_test\(|add_test\(NAME )(types_[a-z]+)\b",
                           "source_tools/types/tests/CMakeLists.txt"):
         known.add(match[1])
     return known

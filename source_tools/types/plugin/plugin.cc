@@ -119,8 +119,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
       allocate(call, found->second, callee);
     else if (name == "strdup" || name == "strndup")
       mark(call, {"perdura_typed_" + name, nullptr, 0, Marked::Kind::kTyped, {}, {}});
-    else if (name == "reallocarray")
-      leave_untyped(call, callee, "write realloc(p, n * sizeof *p)");
+    else if (name == "reallocarray") leave_untyped(call, callee, "write realloc(p, n * sizeof *p)");
     else if (untypable().count(name) != 0) leave_untyped(call, callee, kAligned);
     else if (name == "perdura_record_of") record_of(call);
     else if (name == "pCAlloc" || name == "pCOpen" || name == "pCRestore") root(call, name);
@@ -161,9 +160,8 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   bool TraverseConstructorInitializer(CXXCtorInitializer* initializer) {
     const FieldDecl* const member = initializer->getAnyMember();
     if (member != nullptr) note_flow(initializer->getInit(), member);
-    return initialize(member, [&] {
-      return RecursiveASTVisitor::TraverseConstructorInitializer(initializer);
-    });
+    return initialize(
+        member, [&] { return RecursiveASTVisitor::TraverseConstructorInitializer(initializer); });
   }
   bool TraverseVarDecl(VarDecl* variable) {
     return initialize(variable, [&] { return RecursiveASTVisitor::TraverseVarDecl(variable); });
@@ -235,9 +233,8 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     } else {
       say(expression->getBeginLoc(), "new", untyped_new(callee->getParamDecl(1)->getType()));
     }
-    expression->setOperatorNew(
-        marker(callee->getType(),
-               untyped(callee, callee->getType(), expression->getBeginLoc(), "new")));
+    expression->setOperatorNew(marker(
+        callee->getType(), untyped(callee, callee->getType(), expression->getBeginLoc(), "new")));
     return true;
   }
 
@@ -603,8 +600,8 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     if (callee->getDeclName().getNameKind() == DeclarationName::CXXOperatorName)
       symbol = symbol_of(callee);
     if (symbol == "operator_new")
-      symbol = type->castAs<FunctionProtoType>()->getNumParams() == 1 ? "_Znwm"
-                                                                      : "_ZnwmSt11align_val_t";
+      symbol =
+          type->castAs<FunctionProtoType>()->getNumParams() == 1 ? "_Znwm" : "_ZnwmSt11align_val_t";
     return {symbol, nullptr, 0, Marked::Kind::kUntyped, place_of(location), called};
   }
 
@@ -619,9 +616,9 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     if (known != nullptr) return known;
     DeclContext* const unit = context_.getTranslationUnitDecl();
     const SourceLocation none;
-    known = FunctionDecl::Create(context_, unit, none, none,
-                                 DeclarationName(&context_.Idents.get(name)), type,
-                                 nullptr, SC_Extern);
+    known =
+        FunctionDecl::Create(context_, unit, none, none,
+                             DeclarationName(&context_.Idents.get(name)), type, nullptr, SC_Extern);
     known->addAttr(AsmLabelAttr::CreateImplicit(context_, name, true));
     known->setImplicit();
     std::vector<ParmVarDecl*> parameters;
@@ -667,8 +664,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     const auto* const member = dyn_cast<FieldDecl>(taker);
     if (member != nullptr && member->getType()->isArrayType() &&
         !member->getType()->getPointeeOrArrayElementType()->isPointerType() &&
-        !says_what_it_holds(member) &&
-        told_.insert(member).second)
+        !says_what_it_holds(member) && told_.insert(member).second)
       say_doubt(pointer->getBeginLoc(),
                 "the member '" + member->getNameAsString() + "' is used as '" +
                     records_.of(to)->name +

@@ -73,10 +73,10 @@ struct Marked {
   RecordPtr record;    ///< handed over besides, with the shape
   unsigned shape = 0;  ///< kNoShape: none
   enum class Kind { kTyped, kUntyped, kTag, kRecord } kind = Kind::kTyped;
-  std::string place;   ///< of an untyped one
-  std::string called;  ///< and what is called there
-  int size = -1;       ///< the argument that is the size, of what is tagged
-  unsigned taker = 0;  ///< of marks that differ in it alone, the one that takes the memory
+  std::string place;     ///< of an untyped one
+  std::string called;    ///< and what is called there
+  int size = -1;         ///< the argument that is the size, of what is tagged
+  unsigned taker = 0;    ///< of marks that differ in it alone, the one that takes the memory
   bool has_end = false;  ///< a byte more, so that a pointer to its end leads to it
 };
 /// By the names of these functions. One in a process: a compilation.

@@ -30,7 +30,7 @@ struct Methods {
   long third() { return value + 3; }
 };
 struct Table {
-  long (Methods::*all[3])();
+  long (Methods::* all[3])();
   Methods of;
 };
 /// Buffers that constructors and default initializers take, and that are handed on.
@@ -80,7 +80,8 @@ static void add_number(World& world, long captured) {
     long value;
   };
   world.locals.push_back(new Local{new Node{nullptr, captured}, 1});
-  world.functions.push_back([captured, more = captured, third = 1L] { return captured + more + third; });
+  world.functions.push_back(
+      [captured, more = captured, third = 1L] { return captured + more + third; });
 }
 static void add_text(World& world, const std::string& captured) {
   struct Local {

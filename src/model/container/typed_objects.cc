@@ -387,8 +387,7 @@ size_t perdura_typed_usable_size(const void* object) {
 
 int perdura_allocate_near(const void* object) {
   return detail::c_call([&] {
-    detail::Runtime* const runtime =
-        object != nullptr ? detail::runtime_holding(object) : nullptr;
+    detail::Runtime* const runtime = object != nullptr ? detail::runtime_holding(object) : nullptr;
     if (object != nullptr && (runtime == nullptr || !runtime->is_container()))
       throw Error(Code::kNotFound,
                   "what to allocate near is in no container that is open; name its root, or an "
