@@ -25,7 +25,7 @@ int become_command(const ChildArguments& arguments) {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  execv(argv[0], argv.data());
+  execvp(argv[0], argv.data());
   throw std::runtime_error("cannot run " + words[0]);
 }
 const ChildRegistration kCommandChild(ChildProcess::kCommand, become_command);
