@@ -23,7 +23,7 @@ namespace {
 
 constexpr const char* kStoreHelp =
     "a path, or a URI as the program uses it: file:PATH, dax:PATH, emu:PATH, "
-    "memcached://HOST:PORT/NAME";
+    "memcached://HOST:PORT/NAME, rados://POOL/NAME";
 constexpr const char* kRollbackFooter =
     "Makes a new version with the content of the older one, after verifying that. The versions in\n"
     "between are kept as others are, so going back can itself be undone. Who reads the store goes "

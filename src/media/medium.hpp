@@ -264,6 +264,9 @@ struct MediumOptions {
   bool use_io_uring = true;
   u64 timeout_ms = 10'000;  ///< of a server, to connect and to answer; of a dead opener's writes
   bool takeover = false;    ///< the owner on another machine is dead, says who opens
+  u64 lease_s = 15;         ///< of an owner on RADOS, who renews it
+  std::string conf{};       ///< Ceph's configuration; "": where it usually is
+  std::string user{};       ///< Ceph's, without "client."; "": admin
 };
 
 struct OpenedMedium {
@@ -271,9 +274,9 @@ struct OpenedMedium {
   bool created = false;  ///< the medium was empty
 };
 
-/// Open what a URI names: a plain path, file:, emu:, dax:, memcached:. Parameters of the URI
-/// override `options`. Takes the writer's lock, or a reader's, which die with the process; kLocked
-/// names the owner.
+/// Open what a URI names: a plain path, file:, emu:, dax:, memcached:, rados:. Parameters of the
+/// URI override `options`. Takes the writer's lock, or a reader's, which die with the process;
+/// kLocked names the owner.
 Result<OpenedMedium> open_medium(std::string_view uri, MediumOptions options);
 /// What a URI names, however it is written: of two places it is not the same.
 std::string place_of(std::string_view uri);

@@ -1,126 +1,19 @@
 #include "media/memcached_lock.hpp"
 
-#include <sys/random.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <charconv>
 #include <chrono>
-#include <cstddef>
-#include <cstring>
-#include <mutex>
-#include <new>
 #include <optional>
-#include <set>
 #include <thread>
 
 #include <fmt/format.h>
 
 #include "base/clock.hpp"
-#include "base/process.hpp"
-#include "format/format.hpp"
-#include "media/lock.hpp"
 
 namespace perdura::media {
 namespace {
 
-constexpr std::string_view kTitle = "perdura lock 1";
 constexpr u64 kPatienceMs = 5000;  // of who takes over
 constexpr int kAttempts = 10;
-
-// Openings of this process that are not over. One that is, and left its item, is as dead as one of
-// a process that died.
-struct Openings {
-  std::mutex& mutex = process_mutex(ProcessMutex::kLocks);
-  std::set<u64>& ids;
-};
-
-// Takes no memory: a lock that could not be taken for want of it looks in here when it goes.
-Openings openings() {
-  alignas(std::set<u64>) static constinit std::byte place[sizeof(std::set<u64>)]{};
-  static constinit std::set<u64>* never_destroyed = nullptr;
-  std::lock_guard lock(process_mutex(ProcessMutex::kLocks));
-  if (never_destroyed == nullptr) never_destroyed = new (place) std::set<u64>;
-  return {.ids = *never_destroyed};
-}
-
-bool is_open_here(u64 opening) {
-  const Openings mine = openings();
-  std::lock_guard lock(mine.mutex);
-  return mine.ids.contains(opening);
-}
-
-std::string first_line(const char* text, size_t size) {
-  std::string line(text, ::strnlen(text, size));
-  return line.substr(0, line.find('\n'));
-}
-
-Result<MemcachedOwner> describe_opening() {
-  format::OwnerRecord record;
-  std::memcpy(&record, describe_owner().bytes, sizeof record);
-  MemcachedOwner owner;
-  owner.pid = record.pid;
-  owner.start_time = record.start_time;
-  owner.boot_id = first_line(record.boot_id, sizeof record.boot_id);
-  owner.program = first_line(record.program, sizeof record.program);
-  char name[256] = "";
-  (void)!::readlink("/proc/self/ns/pid", name, sizeof name - 1);
-  owner.pid_namespace = name;
-  std::memset(name, 0, sizeof name);
-  (void)!::gethostname(name, sizeof name - 1);
-  owner.host = first_line(name, sizeof name);
-  if (::getrandom(&owner.opening, sizeof owner.opening, 0) != sizeof owner.opening)
-    return system_failure(errno, "cannot draw a number for the lock");
-  return owner;
-}
-
-std::string text_of(const MemcachedOwner& owner) {
-  std::string text =
-      fmt::format("{}\npid {}\nstart {}\nopening {}\nboot {}\npids {}\nhost {}\nprogram {}\n",
-                  kTitle, owner.pid, owner.start_time, owner.opening, owner.boot_id,
-                  owner.pid_namespace, owner.host, owner.program);
-  for (const std::string& address : owner.addresses) text += fmt::format("at {}\n", address);
-  return text;
-}
-
-std::optional<MemcachedOwner> parse_owner(std::string_view text) {
-  MemcachedOwner owner;
-  const auto next_line = [&] {
-    const std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
-    return line;
-  };
-  if (next_line() != kTitle) return std::nullopt;
-  while (!text.empty()) {
-    const std::string_view line = next_line();
-    const std::string_view word = line.substr(0, line.find(' '));
-    const std::string_view rest = line.substr(std::min(word.size() + 1, line.size()));
-    const auto number = [&](u64& into) {
-      std::from_chars(rest.data(), rest.data() + rest.size(), into);
-    };
-    if (word == "pid") number(owner.pid);
-    else if (word == "start") number(owner.start_time);
-    else if (word == "opening") number(owner.opening);
-    else if (word == "boot") owner.boot_id = rest;
-    else if (word == "pids") owner.pid_namespace = rest;
-    else if (word == "host") owner.host = rest;
-    else if (word == "program") owner.program = rest;
-    else if (word == "at") owner.addresses.push_back(plain_address(rest));
-  }
-  return owner;
-}
-
-enum class OwnerState { kGone, kRunning, kElsewhere };
-
-OwnerState state_of(const MemcachedOwner& owner, const MemcachedOwner& self) {
-  if (owner.boot_id != self.boot_id || owner.pid_namespace != self.pid_namespace)
-    return OwnerState::kElsewhere;
-  const bool same_process = owner.pid == self.pid && owner.start_time == self.start_time;
-  const bool running =
-      same_process ? is_open_here(owner.opening) : is_running(owner.pid, owner.start_time);
-  return running ? OwnerState::kRunning : OwnerState::kGone;
-}
 
 enum class Wait { kGone, kListed, kHidden };
 
@@ -144,20 +37,13 @@ Result<Wait> wait_until_gone(const std::vector<std::string>& addresses, u64 pati
 /// The condition that an item is what it was at this number.
 std::string if_cas(u64 cas) { return fmt::format("C{}", cas); }
 
-constexpr char kTakeoverRemedy[] = "if it is dead for sure, open with the URI parameter takeover=1";
-
 }  // namespace
 
 Result<std::unique_ptr<MemcachedLock>> MemcachedLock::take(Wanted wanted,
                                                            MemcachedConnection& main) {
-  PERDURA_ASSIGN(MemcachedOwner self, describe_opening());
+  PERDURA_ASSIGN(ServerOwner self, ServerOwner::describe());
   self.addresses.push_back(main.address());
   std::unique_ptr<MemcachedLock> lock(new MemcachedLock(std::move(wanted), std::move(self)));
-  {
-    const Openings mine = openings();
-    std::lock_guard guard(mine.mutex);
-    mine.ids.insert(lock->owner_.opening);
-  }
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     PERDURA_ASSIGN(const bool added, lock->put("ME", main));  // where there is none
     if (added) return lock;
@@ -174,15 +60,9 @@ Result<std::unique_ptr<MemcachedLock>> MemcachedLock::take(Wanted wanted,
                                     "' is being opened by others again and again; try again"};
 }
 
-MemcachedLock::~MemcachedLock() {
-  const Openings mine = openings();
-  std::lock_guard guard(mine.mutex);
-  mine.ids.erase(owner_.opening);
-}
-
 // Whether the item is this lock's now: not when `condition` does not hold.
 Result<bool> MemcachedLock::put(const std::string& condition, MemcachedConnection& main) {
-  const std::string text = text_of(owner_);
+  const std::string text = owner_.text();
   PERDURA_ASSIGN(
       const MemcachedReply reply,
       main.ask(fmt::format("ms {} {} c {}\r\n{}\r\n", wanted_.key, text.size(), condition, text)));
@@ -195,7 +75,7 @@ Result<bool> MemcachedLock::put(const std::string& condition, MemcachedConnectio
 }
 
 Status MemcachedLock::may_take(const MemcachedReply& item, MemcachedConnection& main) const {
-  const std::optional<MemcachedOwner> owner = parse_owner(item.value);
+  std::optional<ServerOwner> owner = ServerOwner::parse(item.value);
   const auto locked = [&](const std::string& why) {
     return Failure{Code::kLocked, "'" + wanted_.medium + "' " + why};
   };
@@ -204,10 +84,8 @@ Status MemcachedLock::may_take(const MemcachedReply& item, MemcachedConnection& 
     return locked(std::string("is locked by an owner of whom nothing is known; ") +
                   kTakeoverRemedy);
   }
-  const std::string who = "process " + std::to_string(owner->pid) + " (" + owner->program + ")" +
-                          (owner->pid == owner_.pid && owner->start_time == owner_.start_time
-                               ? ", which is this process"
-                               : "");
+  for (std::string& each : owner->addresses) each = plain_address(each);
+  const std::string who = owner->who(owner_);
   const OwnerState state = state_of(*owner, owner_);
   if (state == OwnerState::kRunning)
     return locked("is open in " + who + "; a store has one opener at a time: close it there first");

@@ -13,20 +13,9 @@
 #include <vector>
 
 #include "media/memcached_client.hpp"
+#include "media/server_owner.hpp"
 
 namespace perdura::media {
-
-/// What the item says.
-struct MemcachedOwner {
-  u64 pid = 0;
-  u64 start_time = 0;
-  u64 opening = 0;  ///< drawn for each opening, which a process may do several times
-  std::string boot_id;
-  std::string pid_namespace;  ///< process ids mean something in it only
-  std::string host;
-  std::string program;
-  std::vector<std::string> addresses;  ///< its ends of its connections
-};
 
 /// A held lock. Not thread-safe.
 class MemcachedLock {
@@ -38,7 +27,6 @@ class MemcachedLock {
   };
   /// Through `main`, the first connection that is written through. kLocked names the owner.
   static Result<std::unique_ptr<MemcachedLock>> take(Wanted wanted, MemcachedConnection& main);
-  ~MemcachedLock();
 
   /// A further connection may be written through.
   Status add(const std::string& address, MemcachedConnection& main);
@@ -50,14 +38,15 @@ class MemcachedLock {
   void release_after_loss(MemcachedConnection& fresh, u64 patience_ms);
 
  private:
-  MemcachedLock(Wanted wanted, MemcachedOwner owner)
-      : wanted_(std::move(wanted)), owner_(std::move(owner)) {}
+  MemcachedLock(Wanted wanted, ServerOwner owner)
+      : wanted_(std::move(wanted)), owner_(std::move(owner)), opening_(owner_.opening) {}
 
   Result<bool> put(const std::string& condition, MemcachedConnection& main);
   Status may_take(const MemcachedReply& item, MemcachedConnection& main) const;
 
   const Wanted wanted_;
-  MemcachedOwner owner_;
+  ServerOwner owner_;
+  const Opening opening_;
   u64 cas_ = 0;
 };
 

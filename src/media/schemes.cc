@@ -17,6 +17,9 @@
 #include "media/mapped_medium.hpp"
 #include "media/medium.hpp"
 #include "media/memcached_medium.hpp"
+#ifdef PERDURA_RADOS
+#include "media/rados_medium.hpp"
+#endif
 
 namespace perdura::media {
 namespace {
@@ -25,7 +28,9 @@ namespace {
 
 struct Parameter {
   std::string_view key;
-  std::variant<u64 MediumOptions::*, bool MediumOptions::*, Flush MediumOptions::*> member;
+  std::variant<u64 MediumOptions::*, bool MediumOptions::*, Flush MediumOptions::*,
+               std::string MediumOptions::*>
+      member;
   u64 min = 0;  ///< of a number
   u64 max = std::numeric_limits<u64>::max();
 
@@ -56,6 +61,10 @@ Status Parameter::set(std::string_view value, MediumOptions& options) const {
     PERDURA_ASSIGN(options.**flush, flush_of(value));
     return {};
   }
+  if (const auto* const text = std::get_if<std::string MediumOptions::*>(&member)) {
+    options.** text = value;
+    return {};
+  }
   PERDURA_ASSIGN(const u64 number, number_of(key, value));
   if (number < min || number > max)
     return Failure{Code::kInvalidArgument,
@@ -76,9 +85,14 @@ constexpr Parameter kWriteNs{"write_ns", &MediumOptions::write_ns};
 constexpr Parameter kBandwidth{"bandwidth_mb", &MediumOptions::bandwidth_mb};
 constexpr Parameter kFlush{"flush", &MediumOptions::flush};
 
+constexpr Parameter kLease{"lease_s", &MediumOptions::lease_s, 1, 3600};
+constexpr Parameter kConf{"conf", &MediumOptions::conf};
+constexpr Parameter kUser{"user", &MediumOptions::user};
+
 constexpr Parameter kOfFiles[] = {kIoUring, kTimeout};
 constexpr Parameter kOfMappings[] = {kWriteNs, kBandwidth, kFlush, kTimeout};
 constexpr Parameter kOfServers[] = {kTimeout, kTakeover};
+constexpr Parameter kOfClusters[] = {kTimeout, kTakeover, kLease, kConf, kUser};
 
 // --- schemes -------------------------------------------------------------------------------------
 
@@ -103,6 +117,27 @@ Status remove_file(const std::string& path, const MediumOptions& options) {
   if (::unlink(path.c_str()) == 0) return {};
   return system_failure(errno, "cannot remove " + path);
 }
+
+#ifdef PERDURA_RADOS
+Result<OpenedMedium> open_cluster(const std::string& path, const MediumOptions& options) {
+  return open_rados(path, options);
+}
+Status remove_from_cluster(const std::string& path, const MediumOptions& options) {
+  return remove_rados(path, options);
+}
+#else
+Failure without_clusters(const std::string& path) {
+  return {Code::kUnsupported, "cannot use 'rados:" + path +
+                                  "': this Perdura was built without RADOS; configure it with "
+                                  "-DPERDURA_RADOS=ON"};
+}
+Result<OpenedMedium> open_cluster(const std::string& path, const MediumOptions&) {
+  return without_clusters(path);
+}
+Status remove_from_cluster(const std::string& path, const MediumOptions&) {
+  return without_clusters(path);
+}
+#endif
 
 constexpr Scheme kSchemes[] = {
     {.name = "file",
@@ -131,6 +166,11 @@ constexpr Scheme kSchemes[] = {
                 const MediumOptions& options) { return open_memcached(path, options); },
      .remove = [](const std::string& path,
                   const MediumOptions& options) { return remove_memcached(path, options); },
+     .has_files = false},
+    {.name = "rados",
+     .parameters = kOfClusters,
+     .open = open_cluster,
+     .remove = remove_from_cluster,
      .has_files = false},
 };
 constexpr const Scheme& kOfPlainPaths = kSchemes[0];

@@ -1,0 +1,361 @@
+// Goal: a store on a RADOS cluster keeps what it acknowledged, has one owner at a time, and an
+// owner that was taken over from can write no more, however long it slept. Method: a real cluster
+// (ceph.sh), whose ceph.conf the environment names; owners in processes of their own, that are
+// killed and stopped.
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+
+#include <fmt/format.h>
+#include <rados/librados.hpp>
+
+#include <perdura/perdura.hpp>
+
+#include "base/aligned_buffer.hpp"
+#include "format/rados_format.hpp"
+#include "media/medium.hpp"
+#include "support/expect_failure.hpp"
+
+namespace perdura::test {
+namespace {
+
+using media::Medium;
+
+constexpr u64 kUnit = format::kRadosUnitBytes;
+constexpr u64 kChunk = 64 * kKiB;
+
+std::string conf() {
+  const char* const path = std::getenv("PERDURA_CEPH_CONF");
+  return path != nullptr ? path : "";
+}
+
+AlignedBuffer random_bytes(u64 length, u64 seed) {
+  AlignedBuffer bytes(length);
+  std::mt19937_64 random(seed);
+  for (u64 at = 0; at < length; at += sizeof(u64)) {
+    const u64 word = random();
+    std::memcpy(bytes.data() + at, &word, sizeof word);
+  }
+  return bytes;
+}
+
+/// A store of each test's own.
+class RadosMediumTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_FALSE(conf().empty())
+        << "ceph.sh starts a cluster; PERDURA_CEPH_CONF names its ceph.conf";
+    name_ = fmt::format("{}_{}", ::testing::UnitTest::GetInstance()->current_test_info()->name(),
+                        ::getpid());
+  }
+
+  std::string uri(const std::string& more = "") const {
+    return fmt::format("rados://tests/{}?conf={}{}", name_, conf(), more);
+  }
+  static std::unique_ptr<Medium> open(const std::string& uri) {
+    return value_or_throw(media::open_medium(uri, {})).medium;
+  }
+  /// Behind the medium's back.
+  librados::IoCtx pool() {
+    if (cluster_.init("admin") < 0 || cluster_.conf_read_file(conf().c_str()) < 0 ||
+        cluster_.connect() < 0)
+      ADD_FAILURE() << "no cluster";
+    librados::IoCtx pool;
+    EXPECT_EQ(cluster_.ioctx_create("tests", pool), 0);
+    pool.set_namespace("perdura." + name_);
+    return pool;
+  }
+
+  std::string name_;
+  librados::Rados cluster_;
+};
+
+TEST_F(RadosMediumTest, KeepsWhatIsWritten) {
+  const AlignedBuffer data = random_bytes(kChunk, 1);
+  {
+    auto opened = value_or_throw(media::open_medium(uri(), {}));
+    EXPECT_TRUE(opened.created);
+    Medium& medium = *opened.medium;
+    EXPECT_TRUE(medium.geometry().objects);
+    ASSERT_TRUE(medium.grow(16 * kUnit, true));
+    ASSERT_TRUE(medium.grow(kMiB, false));
+    AlignedBuffer got(kUnit);
+    ASSERT_TRUE(medium.read(15 * kUnit, got.span()));
+    EXPECT_EQ(std::memcmp(got.data(), std::vector<char>(kUnit).data(), kUnit), 0);
+    ASSERT_TRUE(medium.write(kUnit, data.first(kUnit), PERDURA_SITE("test")));
+    const auto queue = medium.queue();
+    for (u64 place = 2 * kChunk; place < kMiB; place += kChunk)
+      ASSERT_TRUE(queue->submit(place, data.span(), PERDURA_SITE("test")));
+    ASSERT_TRUE(queue->drain());
+    queue->erase(3 * kChunk, kChunk);
+    ASSERT_TRUE(queue->drain());
+    ASSERT_TRUE(medium.write_record(2 * kUnit, data.first(kUnit), PERDURA_SITE("test")));
+    ASSERT_TRUE(
+        medium.write_record(2 * kUnit, data.span().subspan(kUnit, kUnit), PERDURA_SITE("test")));
+    ASSERT_TRUE(medium.barrier(PERDURA_SITE("test")));
+  }
+  const auto opened = value_or_throw(media::open_medium(uri(), {}));
+  EXPECT_FALSE(opened.created);
+  Medium& medium = *opened.medium;
+  EXPECT_EQ(medium.geometry().size, kMiB);
+  AlignedBuffer got(kChunk);
+  ASSERT_TRUE(medium.read(2 * kUnit, got.first(kUnit)));
+  EXPECT_EQ(std::memcmp(got.data(), data.data() + kUnit, kUnit), 0);
+  ASSERT_TRUE(medium.write_record(2 * kUnit, data.first(kUnit), PERDURA_SITE("test")));
+  for (u64 place = 4 * kChunk; place < kMiB; place += kChunk) {
+    ASSERT_TRUE(medium.read(place, got.span()));
+    EXPECT_EQ(std::memcmp(got.data(), data.data(), kChunk), 0);
+  }
+  expect_failure(medium.read(3 * kChunk, got.span()), Code::kCorrupt, "has no object of");
+  expect_failure(medium.read(kMiB - kUnit, got.span()), Code::kCorrupt, "ends before offset");
+}
+
+TEST_F(RadosMediumTest, WhatIsNoObjectIsAnError) {
+  const AlignedBuffer data = random_bytes(kChunk, 2);
+  const auto medium = open(uri());
+  ASSERT_TRUE(medium->grow(kMiB, false));
+  const auto queue = medium->queue();
+  ASSERT_TRUE(queue->submit(0, data.span(), PERDURA_SITE("test")));
+  ASSERT_TRUE(queue->submit(kChunk, data.span(), PERDURA_SITE("test")));
+  ASSERT_TRUE(queue->drain());
+  librados::IoCtx pool = this->pool();
+  std::string at_0, at_chunk;
+  for (auto at = pool.nobjects_begin(); at != pool.nobjects_end(); ++at) {
+    const std::string object = at->get_oid();
+    if (object.ends_with(".0")) at_0 = object;
+    if (object.ends_with(".10000")) at_chunk = object;
+  }
+  AlignedBuffer got(kChunk);
+  // That of another place.
+  librados::bufferlist content;
+  ASSERT_GT(pool.read(at_chunk, content, 0, 0), 0);
+  librados::bufferlist torn;
+  torn.append(content.to_str().substr(0, 5000));
+  ASSERT_EQ(pool.write_full(at_0, content), 0);
+  expect_failure(medium->read(0, got.span()), Code::kCorrupt, "is damaged");
+  ASSERT_EQ(pool.write_full(at_chunk, torn), 0);
+  expect_failure(medium->read(kChunk, got.span()), Code::kCorrupt, "has 5000 bytes, not");
+  ASSERT_EQ(pool.remove(at_0), 0);
+  expect_failure(medium->read(0, got.span()), Code::kCorrupt, "has no object of");
+}
+
+TEST_F(RadosMediumTest, ARecordThatAnotherOneHasWrittenIsNotOverwritten) {
+  const AlignedBuffer data = random_bytes(kUnit, 3);
+  const auto medium = open(uri());
+  ASSERT_TRUE(medium->grow(kUnit, true));
+  ASSERT_TRUE(medium->write_record(0, data.span(), PERDURA_SITE("test")));
+  librados::IoCtx pool = this->pool();
+  for (auto at = pool.nobjects_begin(); at != pool.nobjects_end(); ++at) {
+    librados::bufferlist other;
+    other.append("12345678");
+    if (at->get_oid().ends_with(".0")) {
+      ASSERT_EQ(pool.setxattr(at->get_oid(), "sum", other), 0);
+    }
+  }
+  expect_failure(medium->write_record(0, data.span(), PERDURA_SITE("test")), Code::kLocked,
+                 "it has taken the store over");
+  expect_failure(medium->barrier(PERDURA_SITE("test")), Code::kLocked, "closed to all use");
+}
+
+TEST_F(RadosMediumTest, HasOneOwner) {
+  const AlignedBuffer data = random_bytes(kUnit, 4);
+  auto first = open(uri());
+  ASSERT_TRUE(first->grow(kUnit, true));
+  expect_failure(media::open_medium(uri(), {}), Code::kLocked, "which is this process");
+  const auto second = open(uri("&takeover=1"));
+  expect_failure(first->write(0, data.span(), PERDURA_SITE("test")), Code::kLocked,
+                 "another opening has taken the store over");
+  expect_failure(first->barrier(PERDURA_SITE("test")), Code::kLocked, "closed to all use");
+  first.reset();
+  ASSERT_TRUE(second->write(0, data.span(), PERDURA_SITE("test")));
+  ASSERT_TRUE(second->barrier(PERDURA_SITE("test")));
+}
+
+TEST_F(RadosMediumTest, WrongPlacesAreToldApart) {
+  expect_failure(media::open_medium("rados://tests", {}), Code::kInvalidArgument,
+                 "name is missing");
+  expect_failure(media::open_medium("rados:tests/x", {}), Code::kInvalidArgument,
+                 "pool is missing");
+  expect_failure(media::open_medium(fmt::format("rados://nowhere/x?conf={}", conf()), {}),
+                 Code::kNotFound, "the cluster has no pool 'nowhere'");
+  expect_failure(media::open_medium("rados://tests/x?conf=/none/ceph.conf", {}), Code::kNotFound,
+                 "cannot read the configuration of Ceph '/none/ceph.conf'");
+  media::MediumOptions options;
+  options.create = false;
+  expect_failure(media::open_medium(uri(), options), Code::kNotFound, "has none of this name");
+  expect_failure(media::remove_medium(uri()), Code::kNotFound, "has none of this name");
+}
+
+TEST_F(RadosMediumTest, RemovingLeavesNothing) {
+  {
+    const auto medium = open(uri());
+    ASSERT_TRUE(medium->grow(8 * kUnit, true));
+  }
+  ASSERT_TRUE(media::remove_medium(uri()));
+  librados::IoCtx pool = this->pool();
+  for (auto at = pool.nobjects_begin(); at != pool.nobjects_end(); ++at)
+    EXPECT_EQ(at->get_oid(), "lock");
+}
+
+// --- stores
+
+struct Counter {
+  u64 value = 0;
+};
+
+Store open_store(const std::string& uri) {
+  Options options;
+  options.engine = Engine::kRemap;
+  return Store::open(uri, options);
+}
+
+void add(Store& store, Counter& counter, u64 value) {
+  const auto operation = store.operation();
+  counter.value += value;
+}
+
+/// Counts, and says each number when it is durable; ends with 0 when the store is no longer its
+/// own.
+[[noreturn]] void count(const std::string& uri, int says) {
+  int ends_with = 1;
+  try {
+    auto store = open_store(uri);
+    Counter& counter = store.root<Counter>("counter");
+    for (;;) {
+      add(store, counter, 1);
+      store.checkpoint();
+      const u64 value = counter.value;
+      if (::write(says, &value, sizeof value) != sizeof value) break;
+    }
+  } catch (const Error& error) {
+    ends_with = error.code() == Code::kLocked ? 0 : 2;
+    std::fprintf(stderr, "the owner: %s\n", error.what());
+  }
+  ::_exit(ends_with);
+}
+
+class Owner {
+ public:
+  explicit Owner(const std::string& uri) {
+    int ends[2];
+    EXPECT_EQ(::pipe(ends), 0);
+    process_ = ::fork();
+    if (process_ == 0) count(uri, ends[1]);
+    ::close(ends[1]);
+    said_ = ends[0];
+  }
+  ~Owner() { ::close(said_); }
+  u64 next() {
+    u64 value = 0;
+    EXPECT_EQ(::read(said_, &value, sizeof value), static_cast<ssize_t>(sizeof value));
+    return last_ = value;
+  }
+  /// What it has said and nobody has read.
+  u64 last() {
+    u64 value = 0;
+    while (::read(said_, &value, sizeof value) == static_cast<ssize_t>(sizeof value)) last_ = value;
+    return last_;
+  }
+  bool says_within_ms(int patience) {
+    pollfd waits{said_, POLLIN, 0};
+    return ::poll(&waits, 1, patience) == 1;
+  }
+  void signal(int number) { ::kill(process_, number); }
+  int wait() {
+    int status = 0;
+    ::waitpid(process_, &status, 0);
+    return status;
+  }
+
+ private:
+  pid_t process_;
+  int said_;
+  u64 last_ = 0;
+};
+
+TEST_F(RadosMediumTest, AStoreGoesOnAfterItsOwnerWasKilled) {
+  u64 least = 0;
+  for (int round = 0; round < 5; ++round) {
+    Owner owner(uri());
+    for (int i = 0; i < 3 + round; ++i) {
+      const u64 value = owner.next();
+      EXPECT_GT(value, least);
+    }
+    owner.signal(SIGKILL);
+    EXPECT_EQ(owner.wait(), SIGKILL);
+    least = owner.last();
+    auto store = open_store(uri());  // at once: its process is gone
+    const u64 found = store.root<Counter>("counter").value;
+    EXPECT_GE(found, least);
+    EXPECT_LE(found, least + 1);
+    least = found;
+  }
+}
+
+TEST_F(RadosMediumTest, AnOwnerThatSleptForLongerThanItsLeaseWritesNoMore) {
+  Owner owner(uri("&lease_s=2"));
+  owner.next();
+  owner.signal(SIGSTOP);
+  expect_failure(media::open_medium(uri("&lease_s=2"), {}), Code::kLocked, "is open in");
+  std::this_thread::sleep_for(std::chrono::seconds(4));
+  u64 value = 0;
+  {
+    auto store = open_store(uri("&lease_s=2"));
+    Counter& counter = store.root<Counter>("counter");
+    for (int i = 0; i < 20; ++i) {
+      add(store, counter, 1000);
+      store.checkpoint();
+    }
+    value = counter.value;
+    owner.signal(SIGCONT);
+    EXPECT_EQ(owner.wait(), 0) << "it finds out that the store is not its own";
+    add(store, counter, 1000);
+    store.checkpoint();
+  }
+  auto store = open_store(uri());
+  EXPECT_EQ(store.root<Counter>("counter").value, value + 1000);
+}
+
+/// Of the cluster's daemons.
+void ceph(const std::string& what, const std::string& daemon) {
+  const std::string folder = conf().substr(0, conf().rfind('/'));
+  const std::string command = fmt::format("{} {} {} {}", CEPH_SCRIPT, what, daemon, folder);
+  ASSERT_EQ(std::system(command.c_str()), 0) << command;
+}
+
+TEST_F(RadosMediumTest, AStoreWaitsForOsdsAndGoesOn) {
+  u64 last = 0;
+  {
+    Owner owner(uri());
+    owner.next();
+    ceph("kill", "osd.0");
+    for (int i = 0; i < 3; ++i) last = owner.next();  // two are enough
+    ceph("kill", "osd.1");
+    while (owner.says_within_ms(3000)) last = owner.next();
+    ceph("begin", "osd.0");
+    ceph("begin", "osd.1");
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(owner.next(), ++last);
+    ceph("kill", "mon.a");
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(owner.next(), ++last);
+    ceph("begin", "mon.a");
+    owner.signal(SIGKILL);
+    owner.wait();
+    last = owner.last();
+  }
+  auto store = open_store(uri());
+  const u64 found = store.root<Counter>("counter").value;
+  EXPECT_GE(found, last);
+  EXPECT_LE(found, last + 1);
+}
+
+}  // namespace
+}  // namespace perdura::test
