@@ -10,6 +10,7 @@
 
 #include <rados/librados.hpp>
 
+#include "base/bits.hpp"
 #include "media/server_owner.hpp"
 
 namespace perdura::media {

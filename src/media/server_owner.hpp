@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/bits.hpp"
 #include "base/result.hpp"
 
 namespace perdura::media {
