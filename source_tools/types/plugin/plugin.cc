@@ -432,7 +432,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
 
   /// What a pointer is from, either of two where it is one of these.
   template <class Visit>
-  static void for_each_named(const Expr* pointer, Visit&& visit) {
+  void for_each_named(const Expr* pointer, Visit&& visit) const {
     pointer = pointer->IgnoreParenCasts();
     if (const Expr* const inside = in_braces(pointer)) {
       for_each_named(inside, visit);
@@ -445,7 +445,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   }
 
   /// The variable, member or function that a pointer is from, with whatever is added to it.
-  static const Decl* named_by(const Expr* pointer) {
+  const Decl* named_by(const Expr* pointer) const {
     pointer = pointer->IgnoreParenCasts();
     if (const auto* name = dyn_cast<DeclRefExpr>(pointer)) return canonical(name->getDecl());
     if (const auto* member = dyn_cast<MemberExpr>(pointer))
@@ -453,8 +453,9 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     if (const auto* call = dyn_cast<CallExpr>(pointer)) {
       if (call->isCallToStdMove() || (call->getNumArgs() == 1 && is_forward(call)))
         return named_by(call->getArg(0));
-      return call->getDirectCallee() != nullptr ? call->getDirectCallee()->getCanonicalDecl()
-                                                : nullptr;
+      // What an allocator gives out is of each call's own type.
+      const FunctionDecl* const callee = call->getDirectCallee();
+      return callee != nullptr && !is_allocator(callee) ? callee->getCanonicalDecl() : nullptr;
     }
     if (const auto* element = dyn_cast<ArraySubscriptExpr>(pointer))
       return element->getBase()->getType()->isPointerType() ? named_by(element->getBase())
