@@ -170,8 +170,8 @@ class RadosMedium final : public Medium {
     if (!forked_since(generation_)) return;
     // In a child: the client's threads are the parent's, and it cannot be ended without them.
     if (lock_) lock_->abandon();
-    (void)lock_.release();
-    (void)client_.release();
+    [[maybe_unused]] const RadosLock* const lock = lock_.release();
+    [[maybe_unused]] const Client* const client = client_.release();
   }
 
   // --- before it is used
