@@ -113,6 +113,7 @@ class InFlight {
     return first;
   }
   size_t size() const { return operations_.size(); }
+  u64 bytes() const { return bytes_; }
 
  private:
   std::deque<Operation> operations_;
@@ -328,13 +329,11 @@ class RadosMedium final : public Medium {
     Status first;
     size_t taken = 0;
     InFlight reads;
-    const auto take_until = [&](size_t end, int failure) {
-      for (; taken < end; ++taken) {
-        Status one = failure < 0 ? answer(requests[taken], contents[taken], failure)
-                                 : answer(requests[taken], contents[taken], answers[taken]);
-        contents[taken].clear();
-        if (first && !one) first = std::move(one);
-      }
+    const auto take_oldest = [&] {
+      const int done = reads.wait(reads.size() - 1);
+      Status one = answer(requests[taken], contents[taken], done < 0 ? done : answers[taken]);
+      contents[taken++].clear();
+      if (first && !one) first = std::move(one);
     };
     for (size_t i = 0; i < requests.size(); ++i) {
       librados::ObjectReadOperation operation;
@@ -348,11 +347,9 @@ class RadosMedium final : public Medium {
         return failed(sent, "cannot read an object of");
       }
       reads.add(completion, requests[i].into.size());
-      const int done = reads.wait(kInFlightMax, kInFlightBytesMax);
-      take_until(i + 1 - reads.size(), done);
+      while (reads.size() > kInFlightMax || reads.bytes() > kInFlightBytesMax) take_oldest();
     }
-    const int done = reads.wait(0);
-    take_until(requests.size(), done);
+    while (reads.size() != 0) take_oldest();
     return first;
   }
 

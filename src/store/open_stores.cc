@@ -194,6 +194,13 @@ Runtime* runtime_at(const void* base) noexcept {
       [&](const Slot& slot) { return slot.base.load(std::memory_order_relaxed) == base; });
 }
 
+Runtime* runtime_of_mutators(u64 id) noexcept {
+  return find_open([&](const Slot& slot) {
+    Runtime* const runtime = slot.runtime.load(std::memory_order_acquire);
+    return runtime != nullptr && runtime->mutators().key().id == id;
+  });
+}
+
 Runtime* runtime_holding(const void* address) noexcept {
   return find_open([&](const Slot& slot) { return slot.holds(address); });
 }

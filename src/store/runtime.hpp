@@ -188,6 +188,8 @@ struct StoreAccess {
 /// The open store whose region starts at `base` or holds `address`; nullptr when none does.
 Runtime* runtime_at(const void* base) noexcept;
 Runtime* runtime_holding(const void* address) noexcept;
+/// The one whose mutators have this id (ThreadKey), of which no other opening has; or nullptr.
+Runtime* runtime_of_mutators(u64 id) noexcept;
 /// The store this thread has an operation on, else the only open one; nullptr when that is not one.
 /// Containers are none: nothing of a standard container can be in them.
 Runtime* only_or_current_runtime() noexcept;

@@ -72,18 +72,14 @@ bool holds(const void* object) noexcept {
   std::abort();
 }
 
-/// What this thread said of where its objects are to be (perdura_allocate_near): an address, and
-/// which container had it, as that may be closed, and another one be there.
-constinit thread_local const void* near_object = nullptr;
+/// In which container this thread wants its objects (perdura_allocate_near): which opening of one,
+/// as it may be closed, and another one be at its addresses. 0: none.
 constinit thread_local u64 near_container = 0;
 
 u64 id_of(detail::Runtime& runtime) noexcept { return runtime.mutators().key().id; }
 
 detail::Runtime* nearby() noexcept {
-  if (near_object == nullptr) [[likely]]
-    return nullptr;
-  detail::Runtime* const runtime = detail::runtime_holding(near_object);
-  return runtime != nullptr && id_of(*runtime) == near_container ? runtime : nullptr;
+  return near_container == 0 ? nullptr : detail::runtime_of_mutators(near_container);
 }
 
 /// Volatile objects before those of a container, as a cut stops them.
@@ -392,7 +388,6 @@ int perdura_allocate_near(const void* object) {
       throw Error(Code::kNotFound,
                   "what to allocate near is in no container that is open; name its root, or an "
                   "object that a point has found");
-    near_object = object;
     near_container = runtime != nullptr ? id_of(*runtime) : 0;
   });
 }
