@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -250,18 +251,17 @@ int pCSetAttr(int cID, struct cattr* attr) {
 }
 
 struct cattr* pCGetAttr(int magic) {
-  static thread_local cattr attributes;
+  // Made when it is needed: a library that is loaded has little memory of each thread.
+  static thread_local std::unique_ptr<cattr> attributes;
   const int result = c_call([&] {
     containers().with(containers().id_of(magic), [&](auto& open) {
-      attributes = {magic,
-                    open.interval_ms,
-                    open.container->durable_version(),
-                    open.container->runtime().runtime().statistics().region_backed_bytes,
-                    open.container->statistics().shared_objects,
-                    open.warns};
+      attributes = std::make_unique<cattr>(
+          cattr{magic, open.interval_ms, open.container->durable_version(),
+                open.container->runtime().runtime().statistics().region_backed_bytes,
+                open.container->statistics().shared_objects, open.warns});
     });
   });
-  return result == 0 ? &attributes : nullptr;
+  return result == 0 ? attributes.get() : nullptr;
 }
 
 void pPoint(int cID) {
