@@ -207,11 +207,12 @@ void Effects::summarize(SolvedBody& body, Summary& summary) {
     };
     switch (fact.what) {
       case Fact::kRead:
-        if (fact.name != kReadCopied) add_symbolic(summary.numbers, at(fact.from));
-        if (fact.name == kReadBytes) add_symbolic(summary.bytes, at(fact.from));
-        if (fact.name != kReadCopied)
-          add_symbolic(summary.values,
-                       seen_as_number(body, at(fact.from), fact.name == kReadBytes));
+        if (fact.name != kReadCopied) {
+          const bool bytes = fact.name == kReadBytes;
+          add_symbolic(summary.numbers, at(fact.from));
+          if (bytes) add_symbolic(summary.bytes, at(fact.from));
+          add_symbolic(summary.values, seen_as_number(body, at(fact.from), bytes));
+        }
         [[fallthrough]];
       case Fact::kLoad:
         add_symbolic(summary.read, at(fact.from));

@@ -189,6 +189,16 @@ struct Solver::Parts : Effects {
       const std::string& callee = bodies[key].front().function->name;
       const Summary& summary = summaries[key];
       Caller caller(*this, body, arguments);
+      // The same of what the target is to the other one.
+      const auto pass_on = [&](const Targets& accessed) {
+        for (const std::uint32_t code : accessed) {
+          if (!caller.sees(Target::of(code)).contains(Target::of(question.target))) continue;
+          Question next = question;
+          next.key = key;
+          next.target = code;
+          ask(search, std::move(next), index, place, callee);
+        }
+      };
       switch (question.about) {
         case Question::kOwn:
           ask(search, {.about = Question::kOwn, .key = key}, index, place, callee);
@@ -229,17 +239,13 @@ struct Solver::Parts : Effects {
           if (!guarded) ask(search, {.about = Question::kThrows, .key = key}, index, place, callee);
           break;
         case Question::kNumbers:
+          pass_on(summary.numbers);
+          break;
         case Question::kBytes:
+          pass_on(summary.bytes);
+          break;
         case Question::kValues:
-          for (const std::uint32_t code : question.about == Question::kBytes     ? summary.bytes
-                                          : question.about == Question::kNumbers ? summary.numbers
-                                                                                 : summary.values) {
-            if (!caller.sees(Target::of(code)).contains(Target::of(question.target))) continue;
-            Question next = question;
-            next.key = key;
-            next.target = code;
-            ask(search, std::move(next), index, place, callee);
-          }
+          pass_on(summary.values);
           break;
         case Question::kStores:
           // Bytes that have an address of this function's, and that the other one copies there.
@@ -252,17 +258,10 @@ struct Solver::Parts : Effects {
           }
           [[fallthrough]];
         case Question::kTarget:
+          pass_on(summary.read);
+          [[fallthrough]];
         case Question::kWrites:
-          for (const Targets* accessed : {&summary.read, &summary.written}) {
-            if (question.about == Question::kWrites && accessed == &summary.read) continue;
-            for (const std::uint32_t code : *accessed) {
-              if (!caller.sees(Target::of(code)).contains(Target::of(question.target))) continue;
-              Question next = question;
-              next.key = key;
-              next.target = code;
-              ask(search, std::move(next), index, place, callee);
-            }
-          }
+          pass_on(summary.written);
           break;
       }
     };

@@ -369,10 +369,8 @@ std::string Records::name_of(QualType type) const {
   if (const auto* record = type->getAs<RecordType>()) {
     if (const TypedefNameDecl* named = record->getDecl()->getTypedefNameForAnonDecl())
       name = named->getQualifiedNameAsString();
-    if (const FunctionDecl* around =
-            record->getDecl()->getParentFunctionOrMethod() != nullptr
-                ? dyn_cast<FunctionDecl>(record->getDecl()->getParentFunctionOrMethod())
-                : nullptr)
+    if (const auto* around =
+            dyn_cast_or_null<FunctionDecl>(record->getDecl()->getParentFunctionOrMethod()))
       name = around->getQualifiedNameAsString() + "()::" + name;
   }
   if (name.size() > kNameMax) name = name.substr(0, kNameMax - 20) + " ... " + hash_of(name);
