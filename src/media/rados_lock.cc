@@ -105,19 +105,25 @@ Result<std::string> RadosLock::address() {
   return rados_failure(listed < 0 ? listed : -ESTALE, "cannot lock '" + wanted_.medium + "'");
 }
 
+/// When this returns, this client has the map by which each OSD refuses that one. `who`: "…, which
+/// has", for messages.
+Status RadosLock::keep_out(const std::string& who, const std::string& address) {
+  const int listed = cluster_.blocklist_add(address, kBlocklistSeconds);
+  if (listed < 0)
+    return rados_failure(listed,
+                         "cannot keep " + who + " '" + wanted_.medium + "' open, from writing");
+  const int seen = cluster_.wait_for_latest_osdmap();
+  if (seen < 0) return rados_failure(seen, "cannot take '" + wanted_.medium + "' over");
+  return {};
+}
+
 // Its lease ran out, and it did not give the lock back: it may be asleep.
 Status RadosLock::evict_former() {
   bool is_there = false;
   PERDURA_ASSIGN(const ServerOwner former, owner_in(pool_, wanted_.medium, is_there));
   if (!is_there) return {};
-  for (const std::string& each : former.addresses) {
-    const int done = cluster_.blocklist_add(each, kBlocklistSeconds);
-    if (done < 0)
-      return rados_failure(done, "cannot keep " + former.who(owner_) + " at " + each +
-                                     ", which had '" + wanted_.medium + "' open, from writing");
-  }
-  const int seen = cluster_.wait_for_latest_osdmap();
-  if (seen < 0) return rados_failure(seen, "cannot take '" + wanted_.medium + "' over");
+  for (const std::string& each : former.addresses)
+    PERDURA_TRY(keep_out(former.who(owner_) + " at " + each + ", which had", each));
   PERDURA_ASSIGN(const std::string own, address());
   wanted_.same_address = std::ranges::count(former.addresses, own) != 0;
   if (wanted_.same_address)
@@ -139,12 +145,7 @@ Status RadosLock::evict(const ServerOwner* owner, const librados::locker_t& lock
                     "out if it is dead, or {}",
                     wanted_.medium, who, owner != nullptr ? " on " + owner->host : "",
                     wanted_.lease_s, kTakeoverRemedy)};
-  const int listed = cluster_.blocklist_add(locker.address, kBlocklistSeconds);
-  if (listed < 0)
-    return rados_failure(
-        listed, "cannot keep " + who + ", which has '" + wanted_.medium + "' open, from writing");
-  const int seen = cluster_.wait_for_latest_osdmap();
-  if (seen < 0) return rados_failure(seen, "cannot take '" + wanted_.medium + "' over");
+  PERDURA_TRY(keep_out(who + ", which has", locker.address));
   const int broken = pool_.break_lock(kObject, kName, locker.client, locker.cookie);
   wanted_.same_address = broken == -ESHUTDOWN;
   if (broken < 0 && broken != -ENOENT)

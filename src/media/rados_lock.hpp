@@ -44,6 +44,7 @@ class RadosLock {
   RadosLock(librados::Rados& cluster, librados::IoCtx& pool, Wanted wanted, ServerOwner owner);
   Result<bool> try_take();
   Result<std::string> address();
+  Status keep_out(const std::string& who, const std::string& address);
   Status evict_former();
   Status evict(const ServerOwner* owner, const librados::locker_t& locker);
   int lock(bool renews);
