@@ -83,7 +83,8 @@ void RemapEngine::begin(u64 version) {
 
 void RemapEngine::expect_chunks(u64 count) {
   // In the background it may have grown since the cut, by what is zero in this version.
-  const auto& extents = config_.region->home()->extents();
+  const auto home = config_.region->home();  // which growth replaces
+  const auto& extents = home->extents();
   const u64 backed = extents.empty() ? 0 : extents.back().region_offset + extents.back().length;
   map_.resize(std::max(map_.chunks(), backed / chunk_bytes_));
   // What it takes to undo an entry is there before the entry changes.
