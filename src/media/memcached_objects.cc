@@ -2,25 +2,22 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <iterator>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "base/checksum.hpp"
 #include "format/memcached_format.hpp"
+#include "media/object_content.hpp"
 
 namespace perdura::media {
 namespace {
 
-using format::kMemcachedUnitBytes;
+using format::kObjectUnitBytes;
 
 constexpr size_t kBatch = 64;             // requests of one system call
 constexpr size_t kInFlight = 4 * kBatch;  // gets that are not answered yet
 constexpr size_t kTextBytes = 64 * kKiB;  // deletions that are sent at once
-
-constexpr std::array<std::byte, kMemcachedUnitBytes> kZeros{};
 
 // Ask for `count` items, with many questions under way, and take the answers in turn. After the
 // first failure nothing more is asked.
@@ -54,11 +51,6 @@ std::string MemcachedObjects::key(u64 place) const {
   return fmt::format("{}{:x}", key_begin_, place);
 }
 
-u64 MemcachedObjects::checksum_of(u64 place, Bytes data) {
-  const format::MemcachedItemSummed summed{checksum(data.data(), data.size()), place};
-  return checksum(&summed, sizeof summed);
-}
-
 // "ms KEY LENGTH q", the data from where they are, and their checksum: with the q the server
 // answers only if it refuses. What is between the data of two items is sent as one piece.
 Status MemcachedObjects::send_items(MemcachedConnection& connection,
@@ -71,7 +63,7 @@ Status MemcachedObjects::send_items(MemcachedConnection& connection,
     text.clear();
     for (size_t i = 0; i < batch; ++i) {
       const auto& [place, data] = items[i];
-      const format::MemcachedItemEnd end{checksum_of(place, data)};
+      const format::ObjectEnd end{object_checksum(place, data)};
       fmt::format_to(std::back_inserter(text), "ms {}{:x} {} q\r\n", key_begin_, place,
                      data.size() + sizeof end);
       data_at[i] = text.size();
@@ -102,16 +94,10 @@ Status MemcachedObjects::send(MemcachedConnection& connection,
   return send_items(connection, items);
 }
 
-Status MemcachedObjects::send_zeros(MemcachedConnection& connection, u64 from, u64 to) const {
-  std::vector<MemcachedItem> items;
-  for (u64 place = from; place < to; place += kMemcachedUnitBytes) items.push_back({place, kZeros});
-  return send_items(connection, items);
-}
-
 Status MemcachedObjects::send_deletions(MemcachedConnection& connection, u64 from, u64 to) const {
   std::string text;
-  for (u64 place = from; place < to; place += kMemcachedUnitBytes) {
-    connection.add_quiet(add_deletions(place, kMemcachedUnitBytes, text));
+  for (u64 place = from; place < to; place += kObjectUnitBytes) {
+    connection.add_quiet(add_deletions(place, kObjectUnitBytes, text));
     if (text.size() < kTextBytes) continue;
     PERDURA_TRY(connection.send(text));
     text.clear();
@@ -174,22 +160,8 @@ Status MemcachedObjects::take(MemcachedConnection& connection, const MemcachedRe
                               const ReadRequest& wanted) const {
   const std::string at_place = " at place " + std::to_string(wanted.offset);
   if (reply.is("VA ")) {
-    format::MemcachedItemEnd end;
-    const auto* const value = reinterpret_cast<const std::byte*>(reply.value.data());
-    if (reply.value.size() < wanted.into.size() + sizeof end ||
-        !is_aligned(reply.value.size() - sizeof end, kMemcachedUnitBytes))
-      return Failure{Code::kCorrupt, "the item of '" + medium_ + "'" + at_place + " has " +
-                                         std::to_string(reply.value.size()) + " bytes, not " +
-                                         std::to_string(wanted.into.size() + sizeof end) +
-                                         "; restore the store from a copy"};
-    const Bytes data(value, reply.value.size() - sizeof end);
-    std::memcpy(&end, data.data() + data.size(), sizeof end);
-    if (end.checksum != checksum_of(wanted.offset, data))
-      return Failure{Code::kCorrupt, "the item of '" + medium_ + "'" + at_place +
-                                         " is damaged (its checksum does not fit); restore the "
-                                         "store from a copy"};
-    std::memcpy(wanted.into.data(), data.data(), wanted.into.size());
-    return {};
+    const Bytes content = std::as_bytes(std::span(reply.value));
+    return take_object(medium_, {content, wanted.offset, "item"}, wanted.into);
   }
   if (reply.is("EN"))
     return Failure{Code::kCorrupt,

@@ -25,16 +25,12 @@ class MemcachedObjects {
       : medium_(medium), key_begin_(std::move(key_begin)) {}
 
   std::string key(u64 place) const;
-  /// The value of an item with `data`, behind which this stands.
-  static u64 checksum_of(u64 place, Bytes data);
   /// The items that an object is in.
   template <class Visit>
   static void for_each_item(u64 place, u64 length, Visit&& visit);
 
   /// Send what sets objects, without waiting for the server to take them.
   Status send(MemcachedConnection& connection, std::span<const MemcachedItem> objects) const;
-  /// Objects of a unit each.
-  Status send_zeros(MemcachedConnection& connection, u64 from, u64 to) const;
   /// Of all items that places in between may have.
   Status send_deletions(MemcachedConnection& connection, u64 from, u64 to) const;
   /// What deletes an object, added to what is to be sent; how many requests that is.

@@ -1,24 +1,22 @@
 #include "media/memcached_place.hpp"
 
-#include <sys/random.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cstring>
 
 #include <fmt/format.h>
 
-#include "base/checksum.hpp"
+#include "media/object_content.hpp"
 
 namespace perdura::media {
 
-using format::kMemcachedUnitBytes;
 using format::MemcachedHead;
 
 namespace {
 
 constexpr size_t kNameBytesMax = 200;  // keys have at most 250
+constexpr HeadKind kMemcachedHeadKind{format::kMemcachedMagic, format::kMemcachedVersion,
+                                      "head item"};
 
 struct Authority {
   std::string_view host;
@@ -69,40 +67,21 @@ Result<MemcachedPlace> MemcachedPlace::parse(std::string_view address,
   return place;
 }
 
-u64 memcached_head_checksum(const MemcachedHead& head) {
-  constexpr size_t kFrom = offsetof(MemcachedHead, version);
-  return checksum(reinterpret_cast<const char*>(&head) + kFrom, sizeof head - kFrom);
-}
-
 Result<MemcachedHead> new_memcached_head() {
+  PERDURA_ASSIGN(const format::MediumHead begin, new_object_head(kMemcachedHeadKind));
   MemcachedHead head{};
-  std::memcpy(head.magic, format::kMemcachedMagic, sizeof head.magic);
-  head.version = format::kMemcachedVersion;
-  head.unit_bytes = kMemcachedUnitBytes;
-  if (::getrandom(&head.nonce, sizeof head.nonce, 0) != sizeof head.nonce)
-    return system_failure(errno, "cannot draw a number for the keys of a store");
+  std::memcpy(&head, &begin, sizeof begin);
   return head;
 }
 
 Result<MemcachedHead> parse_memcached_head(const std::string& medium, std::string_view value) {
   MemcachedHead head{};
-  std::memcpy(&head, value.data(), std::min(value.size(), sizeof head));
-  if (std::memcmp(head.magic, format::kMemcachedMagic, sizeof head.magic) != 0)
-    return Failure{Code::kForeign, "'" + medium +
-                                       "' is not a Perdura store (its head item is something "
-                                       "else); choose another name, or remove it"};
-  if (value.size() != sizeof head || head.checksum != memcached_head_checksum(head) ||
-      !is_aligned(head.size | head.items_end, kMemcachedUnitBytes) || head.size > head.items_end)
+  PERDURA_TRY(
+      check_object_head(medium, kMemcachedHeadKind, std::as_bytes(std::span(value)), sizeof head));
+  std::memcpy(&head, value.data(), sizeof head);
+  if (!is_aligned(head.items_end, format::kObjectUnitBytes) || head.size > head.items_end)
     return Failure{Code::kCorrupt,
                    "the head item of '" + medium + "' is damaged; restore the store from a copy"};
-  if (head.version != format::kMemcachedVersion || head.unit_bytes != kMemcachedUnitBytes)
-    return Failure{
-        Code::kIncompatible,
-        fmt::format("the head item of '{}' has version {}, this Perdura reads version {}; {}",
-                    medium, head.version, format::kMemcachedVersion,
-                    head.version > format::kMemcachedVersion
-                        ? "use a newer Perdura"
-                        : "use the older Perdura that wrote it")};
   return head;
 }
 

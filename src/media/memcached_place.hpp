@@ -25,7 +25,6 @@ struct MemcachedPlace {
   std::string object_key_begin(u64 nonce) const { return fmt::format("{}:{:016x}:", key(), nonce); }
 };
 
-u64 memcached_head_checksum(const format::MemcachedHead& head);
 /// Of a medium that is made now, without its checksum.
 Result<format::MemcachedHead> new_memcached_head();
 /// What the head item of `medium` says. kForeign, kCorrupt and kIncompatible are of the item.

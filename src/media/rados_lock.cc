@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <list>
+#include <cstring>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "media/rados_failure.hpp"
+#include "media/rados_api.hpp"
 
 namespace perdura::media {
 namespace {
@@ -23,32 +23,18 @@ constexpr int kAttempts = 10;
 /// when no machine can have been asleep for so long.
 constexpr u32 kBlocklistSeconds = 365 * 24 * 3600;
 
-Result<ServerOwner> owner_in(librados::IoCtx& pool, const std::string& medium, bool& found) {
-  librados::bufferlist text;
-  const int got = pool.getxattr(kObject, kOwner, text);
-  found = got >= 0;
-  if (got < 0 && got != -ENOENT && got != -ENODATA)
-    return rados_failure(got, "cannot read who has '" + medium + "' open");
-  std::optional<ServerOwner> owner = ServerOwner::parse(text.to_str());
-  found = found && owner;
-  return owner ? std::move(*owner) : ServerOwner{};
-}
-
 }  // namespace
 
-RadosLock::RadosLock(librados::Rados& cluster, librados::IoCtx& pool, Wanted wanted,
-                     ServerOwner owner)
-    : cluster_(cluster),
-      pool_(pool),
+RadosLock::RadosLock(const RadosClient& client, Wanted wanted, ServerOwner owner)
+    : client_(client),
       wanted_(std::move(wanted)),
       owner_(std::move(owner)),
       opening_(owner_.opening),
       cookie_(fmt::format("{:016x}", owner_.opening)) {}
 
-Result<std::unique_ptr<RadosLock>> RadosLock::take(librados::Rados& cluster, librados::IoCtx& pool,
-                                                   Wanted wanted) {
+Result<std::unique_ptr<RadosLock>> RadosLock::take(const RadosClient& client, Wanted wanted) {
   PERDURA_ASSIGN(ServerOwner self, ServerOwner::describe());
-  std::unique_ptr<RadosLock> lock(new RadosLock(cluster, pool, std::move(wanted), std::move(self)));
+  std::unique_ptr<RadosLock> lock(new RadosLock(client, std::move(wanted), std::move(self)));
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     PERDURA_ASSIGN(const bool taken, lock->try_take());
     if (!taken) continue;
@@ -61,77 +47,92 @@ Result<std::unique_ptr<RadosLock>> RadosLock::take(librados::Rados& cluster, lib
 
 int RadosLock::lock(bool renews) {
   timeval lease{.tv_sec = static_cast<time_t>(wanted_.lease_s), .tv_usec = 0};
-  return pool_.lock_exclusive(kObject, kName, cookie_, owner_.program, &lease,
-                              renews ? LIBRADOS_LOCK_FLAG_MAY_RENEW : 0);
+  return client_.api().lock_exclusive(client_.pool(), kObject, kName, cookie_.c_str(),
+                                      owner_.program.c_str(), &lease,
+                                      renews ? LIBRADOS_LOCK_FLAG_MAY_RENEW : 0);
+}
+
+int RadosLock::list(std::optional<Locker>& locker) const {
+  locker.reset();
+  int exclusive = 0;
+  char tag[256], clients[1024], cookies[1024], addresses[1024];
+  size_t tag_length = sizeof tag, clients_length = sizeof clients;
+  size_t cookies_length = sizeof cookies, addresses_length = sizeof addresses;
+  const ssize_t count = client_.api().list_lockers(client_.pool(), kObject, kName, &exclusive, tag,
+                                                   &tag_length, clients, &clients_length, cookies,
+                                                   &cookies_length, addresses, &addresses_length);
+  if (count > 0) locker = Locker{clients, cookies, addresses};  // the first, where each ends with 0
+  return static_cast<int>(std::min<ssize_t>(count, 0));
+}
+
+Result<std::optional<ServerOwner>> RadosLock::described() const {
+  std::string text;
+  const int got = client_.get_attribute(kObject, kOwner, text);
+  if (got < 0 && got != -ENOENT && got != -ENODATA)
+    return rados_failure(got, "cannot read who has '" + wanted_.medium + "' open");
+  return got < 0 ? std::nullopt : ServerOwner::parse(text);
 }
 
 Result<bool> RadosLock::try_take() {
   const int locked = lock(false);
-  bool is_described = false;
   if (locked == -EBUSY) {
-    int exclusive = 0;
-    std::string tag;
-    std::list<librados::locker_t> lockers;
-    const int listed = pool_.list_lockers(kObject, kName, &exclusive, &tag, &lockers);
+    std::optional<Locker> locker;
+    const int listed = list(locker);
     if (listed < 0 && listed != -ENOENT)
       return rados_failure(listed, "cannot read who has '" + wanted_.medium + "' open");
-    if (lockers.empty()) return false;
-    PERDURA_ASSIGN(const ServerOwner owner, owner_in(pool_, wanted_.medium, is_described));
-    const librados::locker_t& locker = lockers.front();
+    if (!locker) return false;
+    PERDURA_ASSIGN(const std::optional<ServerOwner> owner, described());
     // Between the lock and its description another one may have come.
-    const bool fits = is_described && fmt::format("{:016x}", owner.opening) == locker.cookie;
-    PERDURA_TRY(evict(fits ? &owner : nullptr, locker));
+    const bool fits = owner && fmt::format("{:016x}", owner->opening) == locker->cookie;
+    PERDURA_TRY(evict(fits ? &*owner : nullptr, *locker));
     return false;
   }
   if (locked < 0) return rados_failure(locked, "cannot lock '" + wanted_.medium + "'");
   PERDURA_TRY(evict_former());
   PERDURA_ASSIGN(const std::string own, address());
   owner_.addresses = {own};
-  librados::bufferlist text;
-  text.append(owner_.text());
-  const int described = pool_.setxattr(kObject, kOwner, text);
-  if (described < 0) return rados_failure(described, "cannot lock '" + wanted_.medium + "'");
+  const std::string text = owner_.text();
+  const int set = client_.api().setxattr(client_.pool(), kObject, kOwner, text.data(), text.size());
+  if (set < 0) return rados_failure(set, "cannot lock '" + wanted_.medium + "'");
   return true;
 }
 
 /// This client's, as the cluster sees it: that of the lock.
 Result<std::string> RadosLock::address() {
-  int exclusive = 0;
-  std::string tag;
-  std::list<librados::locker_t> lockers;
-  const int listed = pool_.list_lockers(kObject, kName, &exclusive, &tag, &lockers);
-  for (const librados::locker_t& each : lockers)
-    if (each.cookie == cookie_) return each.address;
+  std::optional<Locker> locker;
+  const int listed = list(locker);
+  if (locker && locker->cookie == cookie_) return locker->address;
   return rados_failure(listed < 0 ? listed : -ESTALE, "cannot lock '" + wanted_.medium + "'");
 }
 
 /// When this returns, this client has the map by which each OSD refuses that one. `who`: "…, which
 /// has", for messages.
 Status RadosLock::keep_out(const std::string& who, const std::string& address) {
-  const int listed = cluster_.blocklist_add(address, kBlocklistSeconds);
+  std::string blocked = address;  // librados takes it as text that might change
+  const int listed =
+      client_.api().blocklist_add(client_.cluster(), blocked.data(), kBlocklistSeconds);
   if (listed < 0)
     return rados_failure(listed,
                          "cannot keep " + who + " '" + wanted_.medium + "' open, from writing");
-  const int seen = cluster_.wait_for_latest_osdmap();
+  const int seen = client_.api().wait_for_latest_osdmap(client_.cluster());
   if (seen < 0) return rados_failure(seen, "cannot take '" + wanted_.medium + "' over");
   return {};
 }
 
 // Its lease ran out, and it did not give the lock back: it may be asleep.
 Status RadosLock::evict_former() {
-  bool is_there = false;
-  PERDURA_ASSIGN(const ServerOwner former, owner_in(pool_, wanted_.medium, is_there));
-  if (!is_there) return {};
-  for (const std::string& each : former.addresses)
-    PERDURA_TRY(keep_out(former.who(owner_) + " at " + each + ", which had", each));
+  PERDURA_ASSIGN(const std::optional<ServerOwner> former, described());
+  if (!former) return {};
+  for (const std::string& each : former->addresses)
+    PERDURA_TRY(keep_out(former->who(owner_) + " at " + each + ", which had", each));
   PERDURA_ASSIGN(const std::string own, address());
-  wanted_.same_address = std::ranges::count(former.addresses, own) != 0;
+  wanted_.same_address = std::ranges::count(former->addresses, own) != 0;
   if (wanted_.same_address)
     return rados_failure(-ESHUTDOWN, "cannot lock '" + wanted_.medium + "'");
   return {};
 }
 
-Status RadosLock::evict(const ServerOwner* owner, const librados::locker_t& locker) {
+Status RadosLock::evict(const ServerOwner* owner, const Locker& locker) {
   const std::string who =
       (owner != nullptr ? owner->who(owner_) : std::string("a client")) + " at " + locker.address;
   const OwnerState state = owner != nullptr ? state_of(*owner, owner_) : OwnerState::kElsewhere;
@@ -146,7 +147,8 @@ Status RadosLock::evict(const ServerOwner* owner, const librados::locker_t& lock
                     wanted_.medium, who, owner != nullptr ? " on " + owner->host : "",
                     wanted_.lease_s, kTakeoverRemedy)};
   PERDURA_TRY(keep_out(who + ", which has", locker.address));
-  const int broken = pool_.break_lock(kObject, kName, locker.client, locker.cookie);
+  const int broken = client_.api().break_lock(client_.pool(), kObject, kName, locker.client.c_str(),
+                                              locker.cookie.c_str());
   wanted_.same_address = broken == -ESHUTDOWN;
   if (broken < 0 && broken != -ENOENT)
     return rados_failure(broken, "cannot take '" + wanted_.medium + "' over");
@@ -154,16 +156,34 @@ Status RadosLock::evict(const ServerOwner* owner, const librados::locker_t& lock
 }
 
 Status RadosLock::check() {
-  librados::ObjectReadOperation operation;
-  librados::bufferlist text;
-  text.append(owner_.text());
-  operation.cmpxattr(kOwner, LIBRADOS_CMPXATTR_OP_EQ, text);
-  librados::bufferlist nothing;
-  const int done = pool_.operate(kObject, &operation, &nothing);
+  const RadosApi& api = client_.api();
+  const std::string text = owner_.text();
+  const std::unique_ptr<void, void (*)(rados_read_op_t)> operation(api.create_read_op(),
+                                                                   api.release_read_op);
+  api.read_op_cmpxattr(operation.get(), kOwner, LIBRADOS_CMPXATTR_OP_EQ, text.data(), text.size());
+  const int done = api.read_op_operate(operation.get(), client_.pool(), kObject, 0);
   if (done >= 0) return {};
-  if (done == -ECANCELED || done == -ENODATA || done == -ENOENT)
-    return Failure{Code::kLocked, "'" + wanted_.medium + "' was taken over by another opening"};
+  if (done == -ECANCELED || done == -ENODATA || done == -ENOENT || done == -ESHUTDOWN)
+    return taken_over();
   return rados_failure(done, "cannot ask whether '" + wanted_.medium + "' is still locked");
+}
+
+// This client may be on the blocklist, and so asks as another.
+Failure RadosLock::taken_over() const {
+  Failure failure{Code::kLocked, "'" + wanted_.medium + "' was taken over by another opening"};
+  const Status asked = guarded([&]() -> Status {
+    PERDURA_ASSIGN(const auto fresh, RadosClient::connect(client_.wanted()));
+    std::string text;
+    (void)fresh->get_attribute(kObject, kOwner, text);
+    const std::optional<ServerOwner> owner = ServerOwner::parse(text);
+    if (!owner || owner->opening == owner_.opening) return {};
+    failure.message += fmt::format(": {}{}{}", owner->who(owner_),
+                                   owner->host != owner_.host ? " on " + owner->host : "",
+                                   owner->addresses.empty() ? "" : " at " + owner->addresses[0]);
+    return {};
+  });
+  (void)asked;  // then nobody knows which
+  return failure;
 }
 
 // A lease that ran out while the cluster was out of reach is taken again where nobody else has.
@@ -197,12 +217,11 @@ RadosLock::~RadosLock() {
   ends_.notify_all();
   thread_.join();
   // As one operation: who finds the description finds somebody who has not given the lock back.
-  librados::ObjectWriteOperation operation;
-  librados::bufferlist text;
-  text.append(owner_.text());
-  operation.cmpxattr(kOwner, LIBRADOS_CMPXATTR_OP_EQ, text);
-  operation.rmxattr(kOwner);
-  if (pool_.operate(kObject, &operation) >= 0) (void)pool_.unlock(kObject, kName, cookie_);
+  RadosWrite operation(client_.api());
+  operation.assert_attribute(kOwner, owner_.text());
+  operation.remove_attribute(kOwner);
+  if (operation.operate(client_.pool(), kObject) >= 0)
+    (void)client_.api().unlock(client_.pool(), kObject, kName, cookie_.c_str());
 }
 
 }  // namespace perdura::media

@@ -5,12 +5,14 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
-#include <rados/librados.hpp>
+#include <rados/librados.h>
 
 #include "base/bits.hpp"
+#include "media/rados_api.hpp"
 #include "media/server_owner.hpp"
 
 namespace perdura::media {
@@ -29,29 +31,38 @@ class RadosLock {
   };
   /// kLocked names the owner and its address. Whoever had it before without giving it back can
   /// write no more when this returns.
-  static Result<std::unique_ptr<RadosLock>> take(librados::Rados& cluster, librados::IoCtx& pool,
-                                                 Wanted wanted);
+  static Result<std::unique_ptr<RadosLock>> take(const RadosClient& client, Wanted wanted);
   /// Gives it back.
   ~RadosLock();
   RadosLock(const RadosLock&) = delete;
 
   /// kLocked where another opening has it. A round trip.
   Status check();
+  /// That another opening has the store, and which, as far as a client that is not refused can see.
+  Failure taken_over() const;
   /// In a forked child: nothing is given back.
   void abandon() noexcept;
 
  private:
-  RadosLock(librados::Rados& cluster, librados::IoCtx& pool, Wanted wanted, ServerOwner owner);
+  struct Locker {
+    std::string client;
+    std::string cookie;
+    std::string address;
+  };
+
+  RadosLock(const RadosClient& client, Wanted wanted, ServerOwner owner);
   Result<bool> try_take();
   Result<std::string> address();
   Status keep_out(const std::string& who, const std::string& address);
   Status evict_former();
-  Status evict(const ServerOwner* owner, const librados::locker_t& locker);
+  Status evict(const ServerOwner* owner, const Locker& locker);
+  /// Negative on failure.
+  int list(std::optional<Locker>& locker) const;
+  Result<std::optional<ServerOwner>> described() const;
   int lock(bool renews);
   void renew();
 
-  librados::Rados& cluster_;
-  librados::IoCtx& pool_;
+  const RadosClient& client_;
   const Wanted wanted_;
   ServerOwner owner_;
   const Opening opening_;

@@ -16,9 +16,9 @@
 #include "media/file_medium.hpp"
 #include "media/mapped_medium.hpp"
 #include "media/medium.hpp"
-#include "media/memcached_medium.hpp"
+#include "media/memcached_service.hpp"
 #ifdef PERDURA_RADOS
-#include "media/rados_medium.hpp"
+#include "media/rados_service.hpp"
 #endif
 
 namespace perdura::media {

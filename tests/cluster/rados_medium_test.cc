@@ -16,13 +16,13 @@
 #include <thread>
 
 #include <fmt/format.h>
-#include <rados/librados.hpp>
 
 #include <perdura/perdura.hpp>
 
 #include "base/aligned_buffer.hpp"
 #include "format/rados_format.hpp"
 #include "media/medium.hpp"
+#include "media/rados_api.hpp"
 #include "support/expect_failure.hpp"
 
 namespace perdura::test {
@@ -30,7 +30,7 @@ namespace {
 
 using media::Medium;
 
-constexpr u64 kUnit = format::kRadosUnitBytes;
+constexpr u64 kUnit = format::kObjectUnitBytes;
 constexpr u64 kChunk = 64 * kKiB;
 
 std::string conf() {
@@ -65,18 +65,41 @@ class RadosMediumTest : public ::testing::Test {
     return value_or_throw(media::open_medium(uri, {})).medium;
   }
   /// Behind the medium's back.
-  librados::IoCtx pool() {
-    if (cluster_.init("admin") < 0 || cluster_.conf_read_file(conf().c_str()) < 0 ||
-        cluster_.connect() < 0)
-      ADD_FAILURE() << "no cluster";
-    librados::IoCtx pool;
-    EXPECT_EQ(cluster_.ioctx_create("tests", pool), 0);
-    pool.set_namespace("perdura." + name_);
-    return pool;
+  const media::RadosClient& client() {
+    if (client_ == nullptr)
+      client_ = value_or_throw(media::RadosClient::connect({.medium = name_,
+                                                            .pool = "tests",
+                                                            .name = name_,
+                                                            .conf = conf(),
+                                                            .user = "",
+                                                            .timeout_ms = 10'000}));
+    return *client_;
+  }
+  std::vector<std::string> objects() {
+    const media::RadosApi& api = client().api();
+    rados_list_ctx_t listing = nullptr;
+    EXPECT_EQ(api.nobjects_list_open(client().pool(), &listing), 0);
+    std::vector<std::string> names;
+    for (const char* name = nullptr; api.nobjects_list_next(listing, &name, nullptr, nullptr) >= 0;)
+      names.emplace_back(name);
+    api.nobjects_list_close(listing);
+    return names;
+  }
+  /// Whose place is this, in hex.
+  std::string object_at(const std::string& place) {
+    for (const std::string& each : objects())
+      if (each.ends_with("." + place)) return each;
+    ADD_FAILURE() << "there is none at " << place;
+    return {};
+  }
+  void overwrite(const std::string& object, std::string_view content) {
+    ASSERT_EQ(
+        client().api().write_full(client().pool(), object.c_str(), content.data(), content.size()),
+        0);
   }
 
   std::string name_;
-  librados::Rados cluster_;
+  std::unique_ptr<media::RadosClient> client_;
 };
 
 TEST_F(RadosMediumTest, KeepsWhatIsWritten) {
@@ -127,24 +150,20 @@ TEST_F(RadosMediumTest, WhatIsNoObjectIsAnError) {
   ASSERT_TRUE(queue->submit(0, data.span(), PERDURA_SITE("test")));
   ASSERT_TRUE(queue->submit(kChunk, data.span(), PERDURA_SITE("test")));
   ASSERT_TRUE(queue->drain());
-  librados::IoCtx pool = this->pool();
-  std::string at_0, at_chunk;
-  for (auto at = pool.nobjects_begin(); at != pool.nobjects_end(); ++at) {
-    const std::string object = at->get_oid();
-    if (object.ends_with(".0")) at_0 = object;
-    if (object.ends_with(".10000")) at_chunk = object;
-  }
+  const std::string at_0 = object_at("0");
+  const std::string at_chunk = object_at("10000");
   AlignedBuffer got(kChunk);
-  // That of another place.
-  librados::bufferlist content;
-  ASSERT_GT(pool.read(at_chunk, content, 0, 0), 0);
-  librados::bufferlist torn;
-  torn.append(content.to_str().substr(0, 5000));
-  ASSERT_EQ(pool.write_full(at_0, content), 0);
+  std::string content(2 * kChunk, 0);
+  const int length =
+      client().api().read(client().pool(), at_chunk.c_str(), content.data(), content.size(), 0);
+  ASSERT_EQ(length, static_cast<int>(kChunk + 8));
+  content.resize(kChunk + 8);
+  overwrite(at_0, content);  // that of another place
   expect_failure(medium->read(0, got.span()), Code::kCorrupt, "is damaged");
-  ASSERT_EQ(pool.write_full(at_chunk, torn), 0);
+  expect_failure(medium->read(0, got.first(kUnit)), Code::kCorrupt, "is damaged");
+  overwrite(at_chunk, content.substr(0, 5000));
   expect_failure(medium->read(kChunk, got.span()), Code::kCorrupt, "has 5000 bytes, not");
-  ASSERT_EQ(pool.remove(at_0), 0);
+  ASSERT_EQ(client().api().remove(client().pool(), at_0.c_str()), 0);
   expect_failure(medium->read(0, got.span()), Code::kCorrupt, "has no object of");
 }
 
@@ -153,16 +172,10 @@ TEST_F(RadosMediumTest, ARecordThatAnotherOneHasWrittenIsNotOverwritten) {
   const auto medium = open(uri());
   ASSERT_TRUE(medium->grow(kUnit, true));
   ASSERT_TRUE(medium->write_record(0, data.span(), PERDURA_SITE("test")));
-  librados::IoCtx pool = this->pool();
-  for (auto at = pool.nobjects_begin(); at != pool.nobjects_end(); ++at) {
-    librados::bufferlist other;
-    other.append("12345678");
-    if (at->get_oid().ends_with(".0")) {
-      ASSERT_EQ(pool.setxattr(at->get_oid(), "sum", other), 0);
-    }
-  }
+  ASSERT_EQ(client().api().setxattr(client().pool(), object_at("0").c_str(), "sum", "12345678", 8),
+            0);
   expect_failure(medium->write_record(0, data.span(), PERDURA_SITE("test")), Code::kLocked,
-                 "it has taken the store over");
+                 "another process has written the record of");
   expect_failure(medium->barrier(PERDURA_SITE("test")), Code::kLocked, "closed to all use");
 }
 
@@ -173,7 +186,7 @@ TEST_F(RadosMediumTest, HasOneOwner) {
   expect_failure(media::open_medium(uri(), {}), Code::kLocked, "which is this process");
   const auto second = open(uri("&takeover=1"));
   expect_failure(first->write(0, data.span(), PERDURA_SITE("test")), Code::kLocked,
-                 "another opening has taken the store over");
+                 "was taken over by another opening: process ");
   expect_failure(first->barrier(PERDURA_SITE("test")), Code::kLocked, "closed to all use");
   first.reset();
   ASSERT_TRUE(second->write(0, data.span(), PERDURA_SITE("test")));
@@ -201,9 +214,7 @@ TEST_F(RadosMediumTest, RemovingLeavesNothing) {
     ASSERT_TRUE(medium->grow(8 * kUnit, true));
   }
   ASSERT_TRUE(media::remove_medium(uri()));
-  librados::IoCtx pool = this->pool();
-  for (auto at = pool.nobjects_begin(); at != pool.nobjects_end(); ++at)
-    EXPECT_EQ(at->get_oid(), "lock");
+  for (const std::string& each : objects()) EXPECT_EQ(each, "lock");
 }
 
 // --- stores

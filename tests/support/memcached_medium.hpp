@@ -19,7 +19,7 @@ namespace perdura::test {
 
 using media::Medium;
 
-constexpr u64 kUnit = format::kMemcachedUnitBytes;
+constexpr u64 kUnit = format::kObjectUnitBytes;
 
 inline std::unique_ptr<Medium> open(const std::string& uri) {
   return value_or_throw(media::open_medium(uri, {})).medium;

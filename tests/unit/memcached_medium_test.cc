@@ -136,7 +136,7 @@ TEST_F(MemcachedMediumTest, ARecordThatAnotherOneHasWrittenIsNotOverwritten) {
     expect_failure(write_record(*medium, 0, record(0)), Code::kLocked,
                    "another process has written the record of '" + uri() + "' at place 0");
     EXPECT_EQ(server_.ask("mg " + object_key(0) + " v\r\n"), theirs);
-    expect_failure(barrier(*medium), Code::kIo, "is closed to all use since");
+    expect_failure(barrier(*medium), Code::kLocked, "is closed to all use since");
   }
   // What this one wrote otherwise is no other's.
   const auto medium = open(uri());
@@ -229,7 +229,7 @@ TEST_F(MemcachedMediumTest, AnItemThatIsNotTheObjectIsAnError) {
   ASSERT_TRUE(write(*medium, 0, data.span()));
   const std::string key = object_key(kUnit);
   const std::string good = server_.ask("mg " + key + " v\r\n");
-  ASSERT_EQ(good.size(), kUnit + sizeof(format::MemcachedItemEnd));
+  ASSERT_EQ(good.size(), kUnit + sizeof(format::ObjectEnd));
   AlignedBuffer into(data.size());
   const auto expect_refused = [&](const std::string& value, const std::string& sentence) {
     ASSERT_EQ(server_.set(key, value), "HD");
@@ -371,7 +371,7 @@ TEST_F(MemcachedMediumTest, SignalsDoNotPutOffTheEnd) {
 
 TEST_F(MemcachedMediumTest, RandomNumbersThatTheSystemRefusesAreAnError) {
   const std::pair<u64, const char*> calls[] = {{1, "cannot draw a number for the lock"},
-                                               {2, "cannot draw a number for the keys"}};
+                                               {2, "cannot draw a number for the names"}};
   for (const auto& [nth, sentence] : calls) {
     const CallFault fault{.call = Call::kInspect, .nth = nth, .error = EIO};
     arm_calls(&fault);

@@ -1,7 +1,6 @@
-#include "media/memcached_medium.hpp"
+#include "media/memcached_service.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -17,29 +16,29 @@
 #include "media/memcached_lock.hpp"
 #include "media/memcached_objects.hpp"
 #include "media/memcached_place.hpp"
+#include "media/object_content.hpp"
+#include "media/object_medium.hpp"
 
 namespace perdura::media {
 namespace {
 
-using format::kMemcachedUnitBytes;
 using format::MemcachedHead;
 
-constexpr u64 kGrowBytes = 16 * kMiB;        // between two looks at what the server says
 constexpr u64 kUnsentBytesMax = 256 * kKiB;  // of a queue
 constexpr int kReleaseMs = 1000;
 
-class MemcachedMedium final : public Medium {
+class MemcachedService final : public ObjectService {
  public:
-  MemcachedMedium(MemcachedPlace place, std::unique_ptr<MemcachedConnection> main,
-                  std::unique_ptr<MemcachedLock> lock)
-      : place_(std::move(place)),
-        name_(place_.uri()),
+  MemcachedService(const std::string& name, Usable& usable, MemcachedPlace place,
+                   std::unique_ptr<MemcachedConnection> main, std::unique_ptr<MemcachedLock> lock)
+      : name_(name),
+        usable_(usable),
+        place_(std::move(place)),
         evictions_(place_.server.name(), name_),
         main_(std::move(main)),
         lock_(std::move(lock)) {}
 
-  ~MemcachedMedium() override {
-    if (main_->forked()) return;  // the lock and everything else is the parent's
+  ~MemcachedService() override {
     idle_.clear();
     // A lock that stays for want of memory is that of an opening that is over.
     (void)guarded([&]() -> Status {
@@ -50,14 +49,15 @@ class MemcachedMedium final : public Medium {
 
   // --- before it is used
 
-  /// Failures kForeign, kCorrupt and kIncompatible are of the head item, the server is sound.
-  Status find_head(bool create) {
+  /// The medium's size. Failures kForeign, kCorrupt and kIncompatible are of the head item, the
+  /// server is sound.
+  Result<u64> find_head(bool create) {
     PERDURA_ASSIGN(const MemcachedReply reply,
                    main_->ask(fmt::format("mg {} v\r\n", place_.key())));
     if (reply.is("VA ")) {
       PERDURA_ASSIGN(const MemcachedHead head, parse_memcached_head(name_, reply.value));
       begin(head);
-      return {};
+      return head.size;
     }
     if (!reply.is("EN")) return main_->nonsense(reply);
     if (!create)
@@ -67,7 +67,7 @@ class MemcachedMedium final : public Medium {
     PERDURA_ASSIGN(const MemcachedHead head, new_memcached_head());
     PERDURA_TRY(put_head(head));
     begin(head);
-    return {};
+    return head.size;
   }
 
   Status refuse_evictions() {
@@ -88,100 +88,63 @@ class MemcachedMedium final : public Medium {
     return reply.is("HD") || reply.is("NF") ? Status{} : main_->nonsense(reply);
   }
 
-  // --- Medium
+  // --- ObjectService
 
-  const std::string& name() const override { return name_; }
+  std::unique_ptr<ObjectChannel> channel() override { return std::make_unique<Channel>(*this); }
 
-  Geometry geometry() const override {
-    return Geometry{.size = size_.load(std::memory_order_acquire),
-                    .atomic_bytes = kMemcachedUnitBytes,
-                    .write_bytes = kMemcachedUnitBytes,
-                    .byte_addressable = false,
-                    .reads_in_handlers = false,
-                    .objects = true};
-  }
-
-  Status grow(u64 size, bool prewrite) override {
-    std::lock_guard growing(grow_mutex_);
-    size = round_up(size, kMemcachedUnitBytes);
-    const u64 old = size_.load(std::memory_order_acquire);
-    if (size <= old) return {};
-    PERDURA_TRY(check_poison());
-    if (prewrite) PERDURA_TRY(prewrite_zeros(old, size));
-    {
-      std::lock_guard lock(places_mutex_);
-      absent_.resize(size / kMemcachedUnitBytes, !prewrite);
-    }
-    PERDURA_TRY(change_head([&](MemcachedHead& head) {
-      head.size = size;
-      head.items_end = std::max(head.items_end, size);
-    }));
-    size_.store(size, std::memory_order_release);
-    return {};
-  }
-
-  Status write(u64 offset, Bytes data, const Site&) override {
-    PERDURA_TRY(check(offset, data));
-    const MemcachedItem object{offset, data};
-    std::lock_guard lock(main_mutex_);
-    if (Status sent = objects_->send(*main_, {&object, 1}); !sent) return settle(*main_, sent);
-    return finish(*main_, {&object, 1});
-  }
-
-  Status write_record(u64 place, Bytes record, const Site&) override {
-    PERDURA_ASSERT(record.size() == kMemcachedUnitBytes);
-    PERDURA_TRY(check(place, record));
-    std::lock_guard lock(main_mutex_);
-    Status done = set_record(place, record);
-    if (!done) poison(done.failure());
-    return done;
-  }
-
-  std::unique_ptr<WriteQueue> queue() override { return std::make_unique<Queue>(*this); }
-
-  // Everything that was done is acknowledged. That it is the same server, a connection shows; that
-  // nobody has told it to forget everything, and no other opener writes there as well, the lock.
-  Status barrier(const Site&) override {
-    std::lock_guard lock(main_mutex_);
-    PERDURA_TRY(check_poison());
-    Status checked = lock_->check(*main_);
-    if (checked) checked = evictions_.check(*main_);
-    if (!checked) poison(checked.failure());
-    return checked;
-  }
-
-  Status read(u64 offset, MutableBytes into) override {
-    const ReadRequest request{offset, into};
-    return read_all({&request, 1});
-  }
-
-  Status read_all(std::span<const ReadRequest> requests) override {
-    PERDURA_TRY(check_poison());
-    const u64 size = size_.load(std::memory_order_acquire);
-    for (const ReadRequest& request : requests)
-      if (request.offset + request.into.size() > size)
-        return Failure{Code::kCorrupt, "'" + name_ + "' ends before offset " +
-                                           std::to_string(request.offset + request.into.size()) +
-                                           ": truncated"};
+  Status get(std::span<const ReadRequest> requests) override {
     PERDURA_ASSIGN(auto connection, lend());
     Status done = settle(*connection, objects_->read(*connection, requests));
     put_back(std::move(connection));
     return done;
   }
 
+  Status put_record(u64 place, Bytes record) override {
+    std::lock_guard lock(main_mutex_);
+    Status done = set_record(place, record);
+    if (!done) usable_.end(done.failure());
+    return done;
+  }
+
+  // That it is the same server, a connection shows; that nobody has told it to forget everything,
+  // and no other opener writes there as well, the lock.
+  Status check() override {
+    std::lock_guard lock(main_mutex_);
+    PERDURA_TRY(usable_.check());
+    Status checked = lock_->check(*main_);
+    if (checked) checked = evictions_.check(*main_);
+    if (!checked) usable_.end(checked.failure());
+    return checked;
+  }
+
+  Status expect(u64 size) override {
+    have_places(size);
+    return change_head(
+        [&](MemcachedHead& head) { head.items_end = std::max(head.items_end, size); });
+  }
+
+  Status set_size(u64, u64 size, bool) override {
+    have_places(size);
+    return change_head([&](MemcachedHead& head) {
+      head.size = size;
+      head.items_end = std::max(head.items_end, size);
+    });
+  }
+
+  void abandon() noexcept override {}  // in a child its connections are closed by themselves
+
  private:
-  /// Writes in flight on a connection that is the queue's own from the first write on.
-  class Queue final : public WriteQueue {
+  /// Requests on a connection that is the channel's own from the first one on.
+  class Channel final : public ObjectChannel {
    public:
-    explicit Queue(MemcachedMedium& medium) : medium_(medium) {}
-    ~Queue() override {
+    explicit Channel(MemcachedService& service) : service_(service) {}
+    ~Channel() override {
       (void)guarded([&] { return drain(0); });
-      if (connection_) medium_.put_back(std::move(connection_));
+      if (connection_) service_.put_back(std::move(connection_));
     }
 
-    Status submit(u64 offset, Bytes data, const Site&) override {
-      PERDURA_TRY(medium_.check(offset, data));
-      objects_.push_back({offset, data});
+    Status put(u64 place, Bytes data) override {
+      objects_.push_back({place, data});
       unsent_bytes_ += data.size();
       return unsent_bytes_ < kUnsentBytesMax ? Status{} : send();
     }
@@ -191,11 +154,11 @@ class MemcachedMedium final : public Medium {
       if (unsent_bytes_ != 0 && !guarded([&] { return send(); })) return;
       const size_t before = deletions_text_.size();
       const Status added = guarded([&]() -> Status {
-        deletions_ += medium_.objects_->add_deletions(place, length, deletions_text_);
+        deletions_ += service_.objects_->add_deletions(place, length, deletions_text_);
         return {};
       });
       if (!added) return deletions_text_.resize(before);  // it may end in the middle of a request
-      medium_.mark(place, length, true);
+      service_.mark(place, length, true);
       if (deletions_text_.size() < kUnsentBytesMax) return;
       const Status sent = guarded([&] { return send(); });
       (void)sent;  // what is sent next meets the same
@@ -206,10 +169,10 @@ class MemcachedMedium final : public Medium {
       // Whatever comes of it, the caller has his memory back.
       const std::vector<MemcachedItem> objects = std::exchange(objects_, {});
       const size_t sent = std::exchange(sent_, 0);
-      PERDURA_TRY(medium_.check_poison());
+      PERDURA_TRY(service_.usable_.check());
       PERDURA_TRY(send(std::span(objects).subspan(sent)));
       const MemcachedExchange exchange(*connection_);
-      return medium_.finish(*connection_, objects);
+      return service_.finish(*connection_, objects);
     }
 
    private:
@@ -218,15 +181,15 @@ class MemcachedMedium final : public Medium {
     Status send(std::span<const MemcachedItem> objects) {
       unsent_bytes_ = 0;
       if (!connection_) {
-        PERDURA_ASSIGN(connection_, medium_.lend());
+        PERDURA_ASSIGN(connection_, service_.lend());
       }
       if (!deletions_text_.empty()) {
         connection_->add_quiet(std::exchange(deletions_, 0));
         const Status sent = connection_->send(deletions_text_);
         deletions_text_.clear();
-        if (!sent) return medium_.settle(*connection_, copy_of(sent.failure()));
+        if (!sent) return service_.settle(*connection_, copy_of(sent.failure()));
       }
-      return medium_.settle(*connection_, medium_.objects_->send(*connection_, objects));
+      return service_.settle(*connection_, service_.objects_->send(*connection_, objects));
     }
     Status send() {
       PERDURA_TRY(send(std::span(objects_).subspan(sent_)));
@@ -234,7 +197,7 @@ class MemcachedMedium final : public Medium {
       return {};
     }
 
-    MemcachedMedium& medium_;
+    MemcachedService& service_;
     std::unique_ptr<MemcachedConnection> connection_;
     std::vector<MemcachedItem> objects_;  ///< since the last drain
     size_t sent_ = 0;                     ///< of them
@@ -244,7 +207,7 @@ class MemcachedMedium final : public Medium {
   };
 
   void release_lock() {
-    if (!poisoned_ && !main_->broken()) {
+    if (!usable_.ended() && !main_->broken()) {
       lock_->release(*main_);
       return;
     }
@@ -259,14 +222,7 @@ class MemcachedMedium final : public Medium {
   void begin(const MemcachedHead& head) {
     head_ = head;
     objects_.emplace(name_, place_.object_key_begin(head.nonce));
-    size_.store(head.size, std::memory_order_release);
-    absent_.assign(head.size / kMemcachedUnitBytes, false);
-  }
-
-  Status check(u64 offset, Bytes data) const {
-    PERDURA_ASSERT(is_aligned(offset | data.size(), kMemcachedUnitBytes) && !data.empty());
-    PERDURA_ASSERT(offset + data.size() <= size_.load(std::memory_order_relaxed));
-    return check_poison();
+    absent_.assign(head.size / kObjectUnitBytes, false);
   }
 
   // --- objects
@@ -275,7 +231,7 @@ class MemcachedMedium final : public Medium {
   Status finish(MemcachedConnection& connection, std::span<const MemcachedItem> objects) {
     Status done = objects_->finish(connection);
     if (!done && done.failure().code == Code::kNoSpace) done = send_missing(connection, objects);
-    else if (!done) poison(done.failure());
+    else if (!done) usable_.end(done.failure());
     if (done)
       for (const MemcachedItem& object : objects) mark(object.place, object.data.size(), false);
     return settle(connection, done);
@@ -300,7 +256,7 @@ class MemcachedMedium final : public Medium {
     Status done = objects_->finish(connection);
     if (done || connection.broken()) return done;
     if (!std::ranges::all_of(missing, [this](u64 place) { return is_absent(place); }))
-      poison(done.failure());
+      usable_.end(done.failure());
     // What is new is given back: the server has memory for overwriting then.
     std::string deletions;
     for (const u64 place : places)
@@ -315,12 +271,12 @@ class MemcachedMedium final : public Medium {
   void mark(u64 place, u64 length, bool absent) noexcept {
     std::lock_guard lock(places_mutex_);
     records_.erase(records_.lower_bound(place), records_.lower_bound(place + length));
-    std::fill_n(absent_.begin() + static_cast<long>(place / kMemcachedUnitBytes),
-                length / kMemcachedUnitBytes, absent);
+    std::fill_n(absent_.begin() + static_cast<long>(place / kObjectUnitBytes),
+                length / kObjectUnitBytes, absent);
   }
   bool is_absent(u64 place) {
     std::lock_guard lock(places_mutex_);
-    return absent_[place / kMemcachedUnitBytes];
+    return absent_[place / kObjectUnitBytes];
   }
 
   /// With which a record was written; 0: nobody knows. While it is written again nobody does.
@@ -349,7 +305,7 @@ class MemcachedMedium final : public Medium {
       if (!found.is("HD")) return record_lost(place, found);
       cas = found.number('c').value_or(0);
     }
-    const format::MemcachedItemEnd end{MemcachedObjects::checksum_of(place, record)};
+    const format::ObjectEnd end{object_checksum(place, record)};
     std::string request = fmt::format("ms {} {} c C{}\r\n", key, record.size() + sizeof end, cas);
     request.append(reinterpret_cast<const char*>(record.data()), record.size());
     request.append(reinterpret_cast<const char*>(&end), sizeof end);
@@ -383,37 +339,10 @@ class MemcachedMedium final : public Medium {
     return main_->nonsense(reply);
   }
 
-  Status send_zeros(MemcachedConnection& connection, u64 from, u64 to) {
-    for (u64 at = from; at < to; at += kGrowBytes) {
-      PERDURA_TRY(objects_->send_zeros(connection, at, std::min(at + kGrowBytes, to)));
-      PERDURA_TRY(objects_->finish(connection));
-    }
-    return {};
-  }
-
-  // On failure the server gets back what it has given already, and has memory for overwriting.
-  Status prewrite_zeros(u64 from, u64 to) {
-    PERDURA_TRY(
-        change_head([&](MemcachedHead& head) { head.items_end = std::max(head.items_end, to); }));
-    PERDURA_ASSIGN(auto connection, lend());
-    Status done = guarded([&] { return send_zeros(*connection, from, to); });
-    if (!done && !connection->broken()) {
-      const Status deleted = guarded([&]() -> Status {
-        PERDURA_TRY(objects_->send_deletions(*connection, from, to));
-        return objects_->finish(*connection);
-      });
-      // A zero that is still under way would overwrite what comes to its place next.
-      if (!deleted) connection->give_up();
-    }
-    done = settle(*connection, done);
-    put_back(std::move(connection));
-    return done;
-  }
-
   // --- the head
 
   Status put_head(MemcachedHead head) {
-    head.checksum = memcached_head_checksum(head);
+    head.checksum = object_head_checksum(std::as_bytes(std::span(&head, 1)));
     const std::string_view bytes(reinterpret_cast<const char*>(&head), sizeof head);
     PERDURA_ASSIGN(
         const MemcachedReply reply,
@@ -430,7 +359,7 @@ class MemcachedMedium final : public Medium {
     change(head);
     Status put = put_head(head);
     if (put) head_ = head;
-    else poison(put.failure());  // a refused value may have cost the old one
+    else usable_.end(put.failure());  // a refused value may have cost the old one
     return put;
   }
 
@@ -451,7 +380,7 @@ class MemcachedMedium final : public Medium {
     PERDURA_ASSIGN(auto connection, MemcachedConnection::open(place_.server));
     std::lock_guard lock(main_mutex_);
     Status named = lock_->add(connection->address(), *main_);
-    if (!named) poison(named.failure());
+    if (!named) usable_.end(named.failure());
     PERDURA_TRY(named);
     return connection;
   }
@@ -459,7 +388,7 @@ class MemcachedMedium final : public Medium {
   // What is under way on a broken one may come behind whatever is written next.
   void put_back(std::unique_ptr<MemcachedConnection> connection) noexcept {
     if (connection->broken()) {
-      poison(Code::kIo, "an exchange with the server was cut short");
+      usable_.end({Code::kIo, "an exchange with the server was cut short"});
       return;
     }
     std::lock_guard lock(idle_mutex_);
@@ -474,39 +403,22 @@ class MemcachedMedium final : public Medium {
 
   /// A lost connection is the end of the medium; other failures are of the call only.
   Status settle(MemcachedConnection& connection, Status done) {
-    if (!done && connection.broken()) poison(done.failure());
+    if (!done && connection.broken()) usable_.end(done.failure());
     return done;
   }
 
-  void poison(const Failure& failure) noexcept { poison(failure.code, failure.message); }
-
-  void poison(Code code, std::string_view why) noexcept {
-    std::lock_guard lock(poison_mutex_);
-    if (poisoned_) return;
-    poison_.code = code == Code::kForked ? Code::kForked : Code::kIo;
-    try {
-      poison_.message = fmt::format(
-          "'{}' is closed to all use since an earlier failure ({}), after which nothing written "
-          "can be trusted; close the store and open it again",
-          name_, why);
-    } catch (const std::bad_alloc&) {
-      poison_.message.clear();
-    }
-    poisoned_ = true;
+  /// Items of places below `size` may come to be; none is there now.
+  void have_places(u64 size) {
+    std::lock_guard lock(places_mutex_);
+    absent_.resize(std::max(absent_.size(), size / kObjectUnitBytes), true);
   }
 
-  Status check_poison() const {
-    if (!poisoned_.load(std::memory_order_acquire)) return {};
-    return poison_;
-  }
-
+  const std::string& name_;
+  Usable& usable_;
   const MemcachedPlace place_;
-  const std::string name_;
   std::optional<MemcachedObjects> objects_;
-  std::atomic<u64> size_{0};
-  std::mutex grow_mutex_;
 
-  std::mutex main_mutex_;  ///< after grow_mutex_
+  std::mutex main_mutex_;
   MemcachedEvictions evictions_;
   std::unique_ptr<MemcachedConnection> main_;
   std::unique_ptr<MemcachedLock> lock_;
@@ -518,40 +430,47 @@ class MemcachedMedium final : public Medium {
   std::mutex places_mutex_;
   std::vector<bool> absent_;    ///< of each place: the server has no item to lose
   std::map<u64, u64> records_;  ///< their CAS numbers, as far as they are known, by place
-
-  std::mutex poison_mutex_;
-  std::atomic<bool> poisoned_{false};
-  Failure poison_;  ///< does not change once poisoned_ is set
 };
 
-Result<std::unique_ptr<MemcachedMedium>> lock_medium(std::string_view address,
-                                                     const MediumOptions& options) {
+struct LockedMemcached {
+  std::unique_ptr<std::string> name;
+  std::unique_ptr<Usable> usable;
+  std::unique_ptr<MemcachedService> service;
+};
+
+Result<LockedMemcached> lock_memcached(std::string_view address, const MediumOptions& options) {
   PERDURA_ASSIGN(MemcachedPlace place, MemcachedPlace::parse(address, options));
   PERDURA_ASSIGN(auto main, MemcachedConnection::open(place.server));
   PERDURA_ASSIGN(
       auto lock,
       MemcachedLock::take(
           {.key = place.lock_key(), .medium = place.uri(), .takeover = options.takeover}, *main));
-  return std::make_unique<MemcachedMedium>(std::move(place), std::move(main), std::move(lock));
+  LockedMemcached locked;
+  locked.name = std::make_unique<std::string>(place.uri());
+  locked.usable = std::make_unique<Usable>(*locked.name);
+  locked.service = std::make_unique<MemcachedService>(
+      *locked.name, *locked.usable, std::move(place), std::move(main), std::move(lock));
+  return locked;
 }
 
 }  // namespace
 
 Result<OpenedMedium> open_memcached(std::string_view address, const MediumOptions& options) {
-  PERDURA_ASSIGN(auto medium, lock_medium(address, options));
-  if (!options.read_only) PERDURA_TRY(medium->refuse_evictions());
-  PERDURA_TRY(medium->find_head(options.create));
-  const bool created = medium->geometry().size == 0;
-  return OpenedMedium{std::move(medium), created};
+  PERDURA_ASSIGN(LockedMemcached locked, lock_memcached(address, options));
+  if (!options.read_only) PERDURA_TRY(locked.service->refuse_evictions());
+  PERDURA_ASSIGN(const u64 size, locked.service->find_head(options.create));
+  return OpenedMedium{make_object_medium({std::move(locked.name), std::move(locked.usable),
+                                          std::move(locked.service), size}),
+                      size == 0};
 }
 
 Status remove_memcached(std::string_view address, const MediumOptions& options) {
-  PERDURA_ASSIGN(auto medium, lock_medium(address, options));
+  PERDURA_ASSIGN(const LockedMemcached locked, lock_memcached(address, options));
   // A head that cannot be read is removed by itself: it does not say what else there is.
-  Status found = medium->find_head(false);
+  const auto found = locked.service->find_head(false);
   if (!found && (found.failure().code == Code::kIo || found.failure().code == Code::kNotFound))
-    return found;
-  return medium->remove();
+    return copy_of(found.failure());
+  return locked.service->remove();
 }
 
 }  // namespace perdura::media

@@ -1,5 +1,5 @@
-// A medium on a RADOS cluster (librados): an object for each chunk and page, in a namespace of the
-// pool that is the store's own.
+// A medium on a RADOS cluster: an object for each chunk and page, in a namespace of the pool that
+// is the store's own.
 //
 //   "head"  size, nonce     "lock"  a lease, and the owner     "NONCE.PLACE"  …
 //   (docs/format/rados.md)
