@@ -267,6 +267,8 @@ struct MediumOptions {
   u64 lease_s = 15;         ///< of an owner on RADOS, who renews it
   std::string conf{};       ///< Ceph's configuration; "": where it usually is
   std::string user{};       ///< Ceph's, without "client."; "": admin
+  std::string endpoint{};   ///< of an S3 service, "https://…"; "": as the environment says
+  std::string region{};     ///< of it; "": as the environment says
 };
 
 struct OpenedMedium {
@@ -274,8 +276,8 @@ struct OpenedMedium {
   bool created = false;  ///< the medium was empty
 };
 
-/// Open what a URI names: a plain path, file:, emu:, dax:, memcached:, rados:. Parameters of the
-/// URI override `options`. Takes the writer's lock, or a reader's, which die with the process;
+/// Open what a URI names: a plain path, file:, emu:, dax:, memcached:, rados:, s3:. Parameters of
+/// the URI override `options`. Takes the writer's lock, or a reader's, which die with the process;
 /// kLocked names the owner.
 Result<OpenedMedium> open_medium(std::string_view uri, MediumOptions options);
 /// What a URI names, however it is written: of two places it is not the same.

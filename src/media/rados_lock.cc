@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "base/threads.hpp"
 #include "media/rados_api.hpp"
 
 namespace perdura::media {
@@ -38,6 +39,7 @@ Result<std::unique_ptr<RadosLock>> RadosLock::take(const RadosClient& client, Wa
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     PERDURA_ASSIGN(const bool taken, lock->try_take());
     if (!taken) continue;
+    const NoSignals no_signals;
     lock->thread_ = std::thread([raw = lock.get()] { raw->renew(); });
     return lock;
   }

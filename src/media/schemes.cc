@@ -20,6 +20,9 @@
 #ifdef PERDURA_RADOS
 #include "media/rados_service.hpp"
 #endif
+#ifdef PERDURA_S3
+#include "media/s3_service.hpp"
+#endif
 
 namespace perdura::media {
 namespace {
@@ -88,10 +91,13 @@ constexpr Parameter kFlush{"flush", &MediumOptions::flush};
 constexpr Parameter kLease{"lease_s", &MediumOptions::lease_s, 1, 3600};
 constexpr Parameter kConf{"conf", &MediumOptions::conf};
 constexpr Parameter kUser{"user", &MediumOptions::user};
+constexpr Parameter kEndpoint{"endpoint", &MediumOptions::endpoint};
+constexpr Parameter kRegion{"region", &MediumOptions::region};
 
 constexpr Parameter kOfFiles[] = {kIoUring, kTimeout};
 constexpr Parameter kOfMappings[] = {kWriteNs, kBandwidth, kFlush, kTimeout};
 constexpr Parameter kOfServers[] = {kTimeout, kTakeover};
+constexpr Parameter kOfBuckets[] = {kTimeout, kTakeover, kLease, kEndpoint, kRegion};
 constexpr Parameter kOfClusters[] = {kTimeout, kTakeover, kLease, kConf, kUser};
 
 // --- schemes -------------------------------------------------------------------------------------
@@ -118,6 +124,13 @@ Status remove_file(const std::string& path, const MediumOptions& options) {
   return system_failure(errno, "cannot remove " + path);
 }
 
+// What this Perdura was built without has a line in the table all the same, and says so.
+[[maybe_unused]] Failure left_out(const char* scheme, const std::string& path, const char* option,
+                                  const char* package) {
+  return {Code::kUnsupported, std::string("cannot use '") + scheme + ":" + path +
+                                  "': this Perdura was built without it; configure it with -D" +
+                                  option + "=ON, which needs the package " + package};
+}
 #ifdef PERDURA_RADOS
 Result<OpenedMedium> open_cluster(const std::string& path, const MediumOptions& options) {
   return open_rados(path, options);
@@ -126,16 +139,26 @@ Status remove_from_cluster(const std::string& path, const MediumOptions& options
   return remove_rados(path, options);
 }
 #else
-Failure without_clusters(const std::string& path) {
-  return {Code::kUnsupported, "cannot use 'rados:" + path +
-                                  "': this Perdura was built without RADOS; configure it with "
-                                  "-DPERDURA_RADOS=ON"};
-}
 Result<OpenedMedium> open_cluster(const std::string& path, const MediumOptions&) {
-  return without_clusters(path);
+  return left_out("rados", path, "PERDURA_RADOS", "librados-dev");
 }
 Status remove_from_cluster(const std::string& path, const MediumOptions&) {
-  return without_clusters(path);
+  return left_out("rados", path, "PERDURA_RADOS", "librados-dev");
+}
+#endif
+#ifdef PERDURA_S3
+Result<OpenedMedium> open_bucket(const std::string& path, const MediumOptions& options) {
+  return open_s3(path, options);
+}
+Status remove_from_bucket(const std::string& path, const MediumOptions& options) {
+  return remove_s3(path, options);
+}
+#else
+Result<OpenedMedium> open_bucket(const std::string& path, const MediumOptions&) {
+  return left_out("s3", path, "PERDURA_S3", "libcurl4-openssl-dev");
+}
+Status remove_from_bucket(const std::string& path, const MediumOptions&) {
+  return left_out("s3", path, "PERDURA_S3", "libcurl4-openssl-dev");
 }
 #endif
 
@@ -171,6 +194,11 @@ constexpr Scheme kSchemes[] = {
      .parameters = kOfClusters,
      .open = open_cluster,
      .remove = remove_from_cluster,
+     .has_files = false},
+    {.name = "s3",
+     .parameters = kOfBuckets,
+     .open = open_bucket,
+     .remove = remove_from_bucket,
      .has_files = false},
 };
 constexpr const Scheme& kOfPlainPaths = kSchemes[0];

@@ -2,16 +2,21 @@
 # ceph.sh start FOLDER | stop FOLDER | kill|begin DAEMON FOLDER: a Ceph cluster on loopback, for
 # tests: a monitor, a manager and three OSDs, all in FOLDER, which is made. No authentication. Every
 # process that it starts has a file DAEMON.pid there, and is ended by that number. FOLDER/ceph.conf
-# is what clients need; the pool is called "tests".
+# is what clients need; the pool is called "tests". FOLDER/s3 has the lines of an environment for
+# its S3 gateway, which has a bucket "tests".
 #
-# Daemons: mon.a, mgr.x, osd.0, osd.1, osd.2
+# Daemons: mon.a, mgr.x, osd.0, osd.1, osd.2, rgw.x
 set -eu
 
 # The daemon's process goes on in the background once it has begun.
 begin() {
   daemon=$1
   kind=${daemon%%.*} id=${daemon#*.}
-  "ceph-$kind" -f -i "$id" -c "$folder/ceph.conf" >>"$folder/$daemon.out" 2>&1 &
+  if test "$kind" = rgw; then
+    radosgw -f -n "client.$daemon" -c "$folder/ceph.conf" >>"$folder/$daemon.out" 2>&1 &
+  else
+    "ceph-$kind" -f -i "$id" -c "$folder/ceph.conf" >>"$folder/$daemon.out" 2>&1 &
+  fi
   echo $! >"$folder/$daemon.pid"
 }
 
@@ -41,13 +46,14 @@ ask() { ceph -c "$folder/ceph.conf" --connect-timeout 20 "$@"; }
 
 start() {
   mkdir -p "$folder/mgr.x"
-  # Two ports that nobody listens to now.
-  ports=$(python3 -c '
+  # Three ports that nobody listens to now.
+  # shellcheck disable=SC2046
+  set -- $(python3 -c '
 import socket
-sockets = [socket.socket() for _ in range(2)]
+sockets = [socket.socket() for _ in range(3)]
 for each in sockets: each.bind(("127.0.0.1", 0))
 print(*(each.getsockname()[1] for each in sockets))')
-  address="[v2:127.0.0.1:${ports% *},v1:127.0.0.1:${ports#* }]"
+  address="[v2:127.0.0.1:$1,v1:127.0.0.1:$2]" gateway=$3
   fsid=$(cat /proc/sys/kernel/random/uuid)
   cat >"$folder/ceph.conf" <<END
 [global]
@@ -87,6 +93,12 @@ mon data = $folder/mon.a
 mgr data = $folder/mgr.x
 [osd]
 osd data = $folder/\$name
+[client.rgw.x]
+rgw data = $folder/rgw.x
+rgw frontends = beast endpoint=127.0.0.1:$gateway
+rgw enable ops log = false
+ms mon client mode = crc
+rgw enable usage log = false
 END
   monmaptool --create --addv a "$address" --fsid "$fsid" "$folder/monmap" >/dev/null
   ceph-mon --mkfs -i a -c "$folder/ceph.conf" --monmap "$folder/monmap" >"$folder/mkfs.out" 2>&1
@@ -103,10 +115,25 @@ END
   until_good sh -c "ceph -c '$folder/ceph.conf' osd stat -f json | grep -q '\"num_up_osds\":3'"
   ask osd pool create tests 8 >/dev/null 2>&1
   until_good rados -c "$folder/ceph.conf" -p tests ls
+  if ! command -v radosgw >/dev/null; then return 0; fi
+  mkdir -p "$folder/rgw.x"
+  begin rgw.x
+  until_good radosgw-admin -c "$folder/ceph.conf" user create --uid tests --display-name tests \
+    --access-key tests --secret-key secret
+  cat >"$folder/s3" <<END
+AWS_ENDPOINT_URL=http://127.0.0.1:$gateway
+AWS_ACCESS_KEY_ID=tests
+AWS_SECRET_ACCESS_KEY=secret
+END
+  until_good curl --silent --fail --request PUT --header 'x-amz-content-sha256: UNSIGNED-PAYLOAD' \
+    --aws-sigv4 aws:amz:us-east-1:s3 --user tests:secret "http://127.0.0.1:$gateway/tests"
 }
 
 stop() {
-  for daemon in osd.0 osd.1 osd.2 mgr.x mon.a; do end KILL "$daemon"; done
+  for file in "$folder"/*.pid; do
+    if test -e "$file"; then kill -KILL "$(cat "$file")" 2>/dev/null || true; fi
+  done
+  for daemon in rgw.x osd.0 osd.1 osd.2 mgr.x mon.a; do end KILL "$daemon"; done
 }
 
 what=${1-}

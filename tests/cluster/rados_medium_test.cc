@@ -3,17 +3,13 @@
 // (ceph.sh), whose ceph.conf the environment names; owners in processes of their own, that are
 // killed and stopped.
 #include <gtest/gtest.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <random>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -23,6 +19,7 @@
 #include "format/rados_format.hpp"
 #include "media/medium.hpp"
 #include "media/rados_api.hpp"
+#include "support/cluster.hpp"
 #include "support/expect_failure.hpp"
 
 namespace perdura::test {
@@ -33,33 +30,18 @@ using media::Medium;
 constexpr u64 kUnit = format::kObjectUnitBytes;
 constexpr u64 kChunk = 64 * kKiB;
 
-std::string conf() {
-  const char* const path = std::getenv("PERDURA_CEPH_CONF");
-  return path != nullptr ? path : "";
-}
-
-AlignedBuffer random_bytes(u64 length, u64 seed) {
-  AlignedBuffer bytes(length);
-  std::mt19937_64 random(seed);
-  for (u64 at = 0; at < length; at += sizeof(u64)) {
-    const u64 word = random();
-    std::memcpy(bytes.data() + at, &word, sizeof word);
-  }
-  return bytes;
-}
-
 /// A store of each test's own.
 class RadosMediumTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_FALSE(conf().empty())
+    ASSERT_FALSE(ceph_conf().empty())
         << "ceph.sh starts a cluster; PERDURA_CEPH_CONF names its ceph.conf";
     name_ = fmt::format("{}_{}", ::testing::UnitTest::GetInstance()->current_test_info()->name(),
                         ::getpid());
   }
 
   std::string uri(const std::string& more = "") const {
-    return fmt::format("rados://tests/{}?conf={}{}", name_, conf(), more);
+    return fmt::format("rados://tests/{}?conf={}{}", name_, ceph_conf(), more);
   }
   static std::unique_ptr<Medium> open(const std::string& uri) {
     return value_or_throw(media::open_medium(uri, {})).medium;
@@ -70,7 +52,7 @@ class RadosMediumTest : public ::testing::Test {
       client_ = value_or_throw(media::RadosClient::connect({.medium = name_,
                                                             .pool = "tests",
                                                             .name = name_,
-                                                            .conf = conf(),
+                                                            .conf = ceph_conf(),
                                                             .user = "",
                                                             .timeout_ms = 10'000}));
     return *client_;
@@ -198,7 +180,7 @@ TEST_F(RadosMediumTest, WrongPlacesAreToldApart) {
                  "name is missing");
   expect_failure(media::open_medium("rados:tests/x", {}), Code::kInvalidArgument,
                  "pool is missing");
-  expect_failure(media::open_medium(fmt::format("rados://nowhere/x?conf={}", conf()), {}),
+  expect_failure(media::open_medium(fmt::format("rados://nowhere/x?conf={}", ceph_conf()), {}),
                  Code::kNotFound, "the cluster has no pool 'nowhere'");
   expect_failure(media::open_medium("rados://tests/x?conf=/none/ceph.conf", {}), Code::kNotFound,
                  "cannot read the configuration of Ceph '/none/ceph.conf'");
@@ -218,80 +200,6 @@ TEST_F(RadosMediumTest, RemovingLeavesNothing) {
 }
 
 // --- stores
-
-struct Counter {
-  u64 value = 0;
-};
-
-Store open_store(const std::string& uri) {
-  Options options;
-  options.engine = Engine::kRemap;
-  return Store::open(uri, options);
-}
-
-void add(Store& store, Counter& counter, u64 value) {
-  const auto operation = store.operation();
-  counter.value += value;
-}
-
-/// Counts, and says each number when it is durable; ends with 0 when the store is no longer its
-/// own.
-[[noreturn]] void count(const std::string& uri, int says) {
-  int ends_with = 1;
-  try {
-    auto store = open_store(uri);
-    Counter& counter = store.root<Counter>("counter");
-    for (;;) {
-      add(store, counter, 1);
-      store.checkpoint();
-      const u64 value = counter.value;
-      if (::write(says, &value, sizeof value) != sizeof value) break;
-    }
-  } catch (const Error& error) {
-    ends_with = error.code() == Code::kLocked ? 0 : 2;
-    std::fprintf(stderr, "the owner: %s\n", error.what());
-  }
-  ::_exit(ends_with);
-}
-
-class Owner {
- public:
-  explicit Owner(const std::string& uri) {
-    int ends[2];
-    EXPECT_EQ(::pipe(ends), 0);
-    process_ = ::fork();
-    if (process_ == 0) count(uri, ends[1]);
-    ::close(ends[1]);
-    said_ = ends[0];
-  }
-  ~Owner() { ::close(said_); }
-  u64 next() {
-    u64 value = 0;
-    EXPECT_EQ(::read(said_, &value, sizeof value), static_cast<ssize_t>(sizeof value));
-    return last_ = value;
-  }
-  /// What it has said and nobody has read.
-  u64 last() {
-    u64 value = 0;
-    while (::read(said_, &value, sizeof value) == static_cast<ssize_t>(sizeof value)) last_ = value;
-    return last_;
-  }
-  bool says_within_ms(int patience) {
-    pollfd waits{said_, POLLIN, 0};
-    return ::poll(&waits, 1, patience) == 1;
-  }
-  void signal(int number) { ::kill(process_, number); }
-  int wait() {
-    int status = 0;
-    ::waitpid(process_, &status, 0);
-    return status;
-  }
-
- private:
-  pid_t process_;
-  int said_;
-  u64 last_ = 0;
-};
 
 TEST_F(RadosMediumTest, AStoreGoesOnAfterItsOwnerWasKilled) {
   u64 least = 0;
@@ -334,13 +242,6 @@ TEST_F(RadosMediumTest, AnOwnerThatSleptForLongerThanItsLeaseWritesNoMore) {
   }
   auto store = open_store(uri());
   EXPECT_EQ(store.root<Counter>("counter").value, value + 1000);
-}
-
-/// Of the cluster's daemons.
-void ceph(const std::string& what, const std::string& daemon) {
-  const std::string folder = conf().substr(0, conf().rfind('/'));
-  const std::string command = fmt::format("{} {} {} {}", CEPH_SCRIPT, what, daemon, folder);
-  ASSERT_EQ(std::system(command.c_str()), 0) << command;
 }
 
 TEST_F(RadosMediumTest, AStoreWaitsForOsdsAndGoesOn) {

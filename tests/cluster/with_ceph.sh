@@ -1,15 +1,10 @@
 #!/bin/sh
 # with_ceph.sh COMMAND…: a cluster is started, and stopped behind the command, which finds
-# PERDURA_CEPH_CONF in its environment.
+# PERDURA_CEPH_CONF in its environment, and what S3 clients look for.
 set -eu
 here=$(cd "$(dirname -- "$0")" && pwd)
 folder=$(mktemp -d /var/tmp/perdura-ceph-XXXXXX)
-end() {
-  "$here/ceph.sh" stop "$folder"
-  rm -rf "$folder"
-}
-trap end EXIT
+trap '"$here/in_cluster.sh" --stop "$folder"' EXIT
 trap 'exit 1' INT TERM
-"$here/ceph.sh" start "$folder"
-export PERDURA_CEPH_CONF="$folder/ceph.conf"
-"$@"
+"$here/in_cluster.sh" --start "$folder"
+"$here/in_cluster.sh" "$folder" "$@"

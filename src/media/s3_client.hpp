@@ -1,0 +1,98 @@
+// Requests to an S3 service, many at once, signed by libcurl.
+//
+// A request that the service refuses for its own reasons (5xx, 429), or whose connection breaks, is
+// sent again, later each time, until the time that it may take is over. What cannot be asked twice
+// is told apart by what asks: a conditional put that comes back refused may have been done by the
+// attempt before.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "media/curl_api.hpp"
+#include "media/medium.hpp"
+
+namespace perdura::media {
+
+/// Where a store is, and who asks.
+struct S3Place {
+  std::string endpoint;  ///< "https://host[:port]", without a path
+  std::string bucket;
+  std::string prefix;  ///< of all its names, without a slash at its end
+  std::string region;
+  std::string key;  ///< "": requests are not signed
+  std::string secret;
+  std::string token;
+  u64 timeout_ms = 0;
+
+  /// `address`: "//BUCKET/PREFIX". Credentials are those of the environment, or of the file that
+  /// AWS's tools use.
+  static Result<S3Place> parse(std::string_view address, const MediumOptions& options);
+  std::string uri() const { return "s3://" + bucket + "/" + prefix; }
+};
+
+struct S3Request {
+  const char* method = "GET";
+  std::string name;        ///< of an object behind the prefix; or of the bucket with `query`
+  std::string query = {};  ///< encoded, in the order of its names; of a list
+  Bytes body = {};         ///< stays until the request is done
+  std::string end = {};    ///< follows it
+  bool if_none = false;    ///< put only where nothing is
+};
+
+struct S3Answer {
+  int status = 0;  ///< of HTTP; 0: none came
+  std::string body;
+  std::string why;        ///< where there is no answer
+  std::string date;       ///< of the service
+  bool repeated = false;  ///< an attempt before may have been done
+
+  bool good() const { return status >= 200 && status < 300; }
+};
+
+/// The text between the first <tag> behind `at` and its end; moves `at` behind it. nullopt: there
+/// is no more.
+std::optional<std::string_view> next_element(std::string_view xml, std::string_view tag,
+                                             size_t& at);
+
+/// Requests under way, over connections of its own. Not thread-safe.
+class S3Exchange {
+ public:
+  using Done = std::function<void(S3Answer&&)>;
+
+  static Result<std::unique_ptr<S3Exchange>> create(const S3Place& place);
+  /// Ends what is under way.
+  ~S3Exchange();
+  S3Exchange(const S3Exchange&) = delete;
+
+  /// `done` is called by wait().
+  Status start(S3Request request, Done done);
+  /// Until so many requests are under way.
+  Status wait(size_t most);
+  Result<S3Answer> ask(S3Request request);
+  size_t under_way() const { return under_way_; }
+
+ private:
+  struct Transfer;
+
+  S3Exchange(const S3Place& place, const CurlApi& api);
+  Status send(Transfer& transfer);
+  void take(CURL* easy, CURLcode result);
+  void send_due();
+
+  const S3Place& place_;
+  const CurlApi& api_;
+  CURLM* multi_ = nullptr;
+  std::vector<std::unique_ptr<Transfer>> transfers_;
+  std::deque<std::unique_ptr<Transfer>> idle_;
+  size_t under_way_ = 0;
+};
+
+/// What an answer that is no success means; `what` could not be done.
+Failure s3_failure(const S3Place& place, const S3Answer& answer, const std::string& what);
+
+}  // namespace perdura::media

@@ -1,0 +1,407 @@
+#include "media/s3_service.hpp"
+
+#include <charconv>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/assert.hpp"
+#include "base/threads.hpp"
+#include "media/object_content.hpp"
+#include "media/object_medium.hpp"
+#include "media/s3_client.hpp"
+#include "media/s3_log.hpp"
+
+namespace perdura::media {
+namespace {
+
+constexpr size_t kS3InFlightMax = 32;
+constexpr u64 kS3InFlightBytesMax = 16 * kMiB;
+
+class S3Service final : public ObjectService {
+ public:
+  S3Service(const std::string& name, Usable& usable, S3Place place)
+      : name_(name), usable_(usable), place_(std::move(place)), log_(place_) {}
+
+  ~S3Service() override {
+    stop_beating();
+    if (usable_.ended() || log_.opening() == 0) return;
+    (void)guarded([&]() -> Status {
+      PERDURA_ASSIGN(auto exchange, lend());
+      return log_.close(*exchange, false);
+    });
+  }
+
+  // --- before it is used
+
+  Status open(const MediumOptions& options) {
+    PERDURA_ASSIGN(auto exchange, lend());
+    PERDURA_TRY(log_.open(
+        *exchange,
+        {.create = options.create, .takeover = options.takeover, .lease_s = options.lease_s}));
+    PERDURA_TRY(find_objects(*exchange));
+    put_back(std::move(exchange));
+    lease_s_ = options.lease_s;
+    const NoSignals no_signals;
+    beats_ = std::thread([this] { beat(); });
+    return {};
+  }
+  u64 size() const { return log_.size(); }
+
+  /// When it is cut short, it can be done again.
+  Status remove() {
+    stop_beating();
+    PERDURA_ASSIGN(auto exchange, lend());
+    Status failed;
+    for (const char* const begin : {"data/", "beat/"})
+      PERDURA_TRY(list_objects(*exchange, begin, [&](const std::string& name) -> Status {
+        PERDURA_TRY(exchange->start({.method = "DELETE", .name = name}, [&](S3Answer&& answer) {
+          if (failed && !answer.good() && answer.status != 404)
+            failed = s3_failure(place_, answer, "cannot remove objects of '" + name_ + "'");
+        }));
+        return exchange->wait(kS3InFlightMax);
+      }));
+    PERDURA_TRY(exchange->wait(0));
+    PERDURA_TRY(failed);
+    PERDURA_TRY(log_.close(*exchange, true));
+    usable_.end({Code::kNotFound, "the store was removed"});
+    return {};
+  }
+
+  // --- ObjectService
+
+  std::unique_ptr<ObjectChannel> channel() override { return std::make_unique<Channel>(*this); }
+
+  Status get(std::span<const ReadRequest> requests) override {
+    PERDURA_ASSIGN(auto exchange, lend());
+    Status first;
+    for (const ReadRequest& request : requests) {
+      if (const auto number = page_at(request.offset)) {
+        PERDURA_TRY(exchange->wait(0));
+        Status got = log_.get_page(*exchange, request.offset, *number, request.into);
+        if (first && !got) first = std::move(got);
+        continue;
+      }
+      const std::optional<u64> opening = opening_of(request.offset);
+      if (!opening) {
+        if (first) first = missing(request.offset);
+        continue;
+      }
+      PERDURA_TRY(exchange->start({.name = object_at(request.offset, *opening)},
+                                  [&first, &request, this](S3Answer&& answer) {
+                                    Status got = take(request, answer);
+                                    if (first && !got) first = std::move(got);
+                                  }));
+      PERDURA_TRY(exchange->wait(kS3InFlightMax));
+    }
+    PERDURA_TRY(exchange->wait(0));
+    put_back(std::move(exchange));
+    return first;
+  }
+
+  Status put_record(u64 place, Bytes record) override {
+    return with_log([&](S3Exchange& exchange) { return log_.put_page(exchange, place, record); });
+  }
+  Status check() override {
+    return with_log([&](S3Exchange& exchange) { return log_.check(exchange); });
+  }
+  Status set_size(u64, u64 size, bool) override {
+    return with_log([&](S3Exchange& exchange) { return log_.set_size(exchange, size); });
+  }
+
+  void abandon() noexcept override {
+    if (beats_.joinable()) beats_.detach();  // there is none in a child
+  }
+
+ private:
+  class Channel final : public ObjectChannel {
+   public:
+    explicit Channel(S3Service& service) : service_(service) {}
+    ~Channel() override {
+      (void)guarded([&] { return drain(0); });
+      if (exchange_) service_.put_back(std::move(exchange_));
+    }
+
+    Status put(u64 place, Bytes data) override {
+      PERDURA_TRY(begin());
+      PERDURA_TRY(service_.forget_pages(place, data.size()));
+      const u64 end = object_checksum(place, data);
+      const u64 mine = service_.log_.opening();
+      S3Request request{.method = "PUT",
+                        .name = service_.object_at(place, mine),
+                        .body = data,
+                        .end = std::string(reinterpret_cast<const char*>(&end), sizeof end)};
+      bytes_ += data.size();
+      PERDURA_TRY(exchange_->start(
+          std::move(request), [this, place, mine, length = data.size()](S3Answer&& answer) {
+            bytes_ -= length;
+            if (!answer.good()) return note(answer);
+            // What an earlier opening put there is not needed any more.
+            if (const u64 former = service_.is_put(place, mine); former != 0)
+              superseded_.push_back(service_.object_at(place, former));
+          }));
+      while (bytes_ > kS3InFlightBytesMax && exchange_->under_way() != 0)
+        PERDURA_TRY(exchange_->wait(exchange_->under_way() - 1));
+      return exchange_->wait(kS3InFlightMax);
+    }
+
+    void erase(u64 place, u64) noexcept override {
+      (void)guarded([&]() -> Status {
+        PERDURA_TRY(begin());
+        const std::optional<u64> opening = service_.opening_of(place);
+        if (!opening) return {};
+        PERDURA_TRY(exchange_->wait(0));  // of what is being put there now
+        service_.is_erased(place);
+        return remove(service_.object_at(place, *opening));
+      });
+    }
+
+    Status drain(size_t pending_max) override {
+      if (!exchange_) return {};
+      Status done = exchange_->wait(pending_max);
+      if (pending_max == 0) {
+        for (const std::string& each : std::exchange(superseded_, {}))
+          if (done) done = remove(each);
+        if (done) done = exchange_->wait(0);
+      }
+      if (!failed_) done = std::exchange(failed_, Status{});
+      return done ? std::move(done) : Status{service_.usable_.lost(done.failure())};
+    }
+
+   private:
+    Status begin() {
+      if (exchange_) return {};
+      PERDURA_ASSIGN(exchange_, service_.lend());
+      return {};
+    }
+    Status remove(const std::string& name) {
+      PERDURA_TRY(exchange_->start({.method = "DELETE", .name = name}, [](S3Answer&&) {}));
+      return exchange_->wait(kS3InFlightMax);
+    }
+    void note(const S3Answer& answer) {
+      if (failed_)
+        failed_ =
+            s3_failure(service_.place_, answer, "cannot write objects of '" + service_.name_ + "'");
+    }
+
+    S3Service& service_;
+    std::unique_ptr<S3Exchange> exchange_;
+    u64 bytes_ = 0;  ///< under way
+    Status failed_;
+    std::vector<std::string> superseded_;
+  };
+
+  // --- objects
+
+  std::string object_at(u64 place, u64 opening) const {
+    return fmt::format("{}{:016x}.{:016x}", log_.data_prefix(), place, opening);
+  }
+
+  Status take(const ReadRequest& request, const S3Answer& answer) const {
+    if (answer.status == 404) return missing(request.offset);
+    if (!answer.good()) return s3_failure(place_, answer, "cannot read '" + name_ + "'");
+    return take_object(name_, {std::as_bytes(std::span(answer.body)), request.offset, "object"},
+                       request.into);
+  }
+  Failure missing(u64 place) const {
+    return {Code::kCorrupt, fmt::format("the service has no object of '{}' at place {}: it was "
+                                        "lost or removed; restore the store from a copy",
+                                        name_, place)};
+  }
+
+  template <class Visit>
+  Status list_objects(S3Exchange& exchange, const std::string& begin, Visit&& visit) {
+    const std::string all = place_.prefix + "/" + begin;
+    std::string last;
+    for (;;) {
+      const auto encoded = [](std::string_view text) {
+        std::string query;
+        for (const char c : text) query += c == '/' ? std::string("%2F") : std::string(1, c);
+        return query;
+      };
+      std::string query = fmt::format("list-type=2&max-keys=1000&prefix={}", encoded(all));
+      if (!last.empty()) query += "&start-after=" + encoded(last);
+      PERDURA_ASSIGN(const S3Answer answer, exchange.ask({.name = {}, .query = query}));
+      if (!answer.good())
+        return s3_failure(place_, answer, "cannot list the objects of '" + name_ + "'");
+      size_t at = 0;
+      const std::string before = last;
+      while (const auto key = next_element(answer.body, "Key", at)) {
+        last = *key;
+        PERDURA_TRY(visit(last.substr(place_.prefix.size() + 1)));
+      }
+      PERDURA_TRY(exchange.wait(0));
+      at = 0;
+      if (next_element(answer.body, "IsTruncated", at).value_or("") != "true" || last == before)
+        return {};
+    }
+  }
+
+  Status find_objects(S3Exchange& exchange) {
+    std::vector<std::string> superseded;
+    PERDURA_TRY(list_objects(exchange, log_.data_prefix(), [&](const std::string& name) -> Status {
+      const std::string_view ends = std::string_view(name).substr(log_.data_prefix().size());
+      u64 place = 0;
+      u64 opening = 0;
+      if (ends.size() == 33) {
+        (void)std::from_chars(ends.data(), ends.data() + 16, place, 16);
+        (void)std::from_chars(ends.data() + 17, ends.data() + 33, opening, 16);
+      }
+      if (opening == 0 || object_at(place, opening) != name) return {};  // none of ours
+      const auto [at, is_first] = objects_.try_emplace(place, opening);
+      if (is_first) return {};
+      superseded.push_back(object_at(place, std::min(at->second, opening)));
+      at->second = std::max(at->second, opening);
+      return {};
+    }));
+    for (const std::string& each : superseded) {
+      PERDURA_TRY(exchange.start({.method = "DELETE", .name = each}, [](S3Answer&&) {}));
+      PERDURA_TRY(exchange.wait(kS3InFlightMax));
+    }
+    return exchange.wait(0);
+  }
+
+  std::optional<u64> opening_of(u64 place) {
+    std::lock_guard lock(objects_mutex_);
+    const auto found = objects_.find(place);
+    return found == objects_.end() ? std::nullopt : std::optional(found->second);
+  }
+  /// Which opening had put what was there before; 0: none, or the same.
+  u64 is_put(u64 place, u64 opening) {
+    std::lock_guard lock(objects_mutex_);
+    const u64 former = std::exchange(objects_[place], opening);
+    return former == opening ? 0 : former;
+  }
+  void is_erased(u64 place) {
+    std::lock_guard lock(objects_mutex_);
+    objects_.erase(place);
+  }
+
+  // --- the log
+
+  std::optional<u64> page_at(u64 place) {
+    std::lock_guard lock(log_mutex_);
+    return log_.page_at(place);
+  }
+  /// What was written as a record is written as an object now.
+  Status forget_pages(u64 place, u64 length) {
+    {
+      std::lock_guard lock(log_mutex_);
+      if (!log_.has_pages(place, length)) return {};
+    }
+    return with_log(
+        [&](S3Exchange& exchange) { return log_.forget_pages(exchange, place, length); });
+  }
+  template <class Ask>
+  Status with_log(Ask&& ask) {
+    PERDURA_ASSIGN(auto exchange, lend());
+    std::lock_guard lock(log_mutex_);
+    PERDURA_TRY(usable_.check());
+    Status done = ask(*exchange);
+    if (!done) return usable_.lost(done.failure());
+    put_back(std::move(exchange));
+    return done;
+  }
+
+  // --- the lease
+
+  void beat() {
+    std::unique_lock guard(beats_mutex_);
+    const auto pause = std::chrono::milliseconds(lease_s_ * 1000 / 3);
+    do {
+      guard.unlock();
+      (void)guarded([&] {
+        return with_log([&](S3Exchange& exchange) -> Status {
+          PERDURA_TRY(log_.beat(exchange));
+          return log_.check(exchange);
+        });
+      });
+      guard.lock();
+    } while (!beats_end_.wait_for(guard, pause, [&] { return ending_; }));
+  }
+  void stop_beating() {
+    if (!beats_.joinable()) return;
+    {
+      std::lock_guard guard(beats_mutex_);
+      ending_ = true;
+    }
+    beats_end_.notify_all();
+    beats_.join();
+  }
+
+  // --- connections
+
+  Result<std::unique_ptr<S3Exchange>> lend() {
+    {
+      std::lock_guard lock(idle_mutex_);
+      if (!idle_.empty()) {
+        auto exchange = std::move(idle_.back());
+        idle_.pop_back();
+        return exchange;
+      }
+    }
+    return S3Exchange::create(place_);
+  }
+  void put_back(std::unique_ptr<S3Exchange> exchange) noexcept {
+    if (exchange->under_way() != 0) return;  // it ends with what is under way
+    std::lock_guard lock(idle_mutex_);
+    (void)guarded([&]() -> Status {
+      idle_.push_back(std::move(exchange));
+      return {};
+    });
+  }
+
+  const std::string& name_;
+  Usable& usable_;
+  const S3Place place_;
+  std::mutex log_mutex_;
+  S3Log log_;
+  std::mutex objects_mutex_;
+  std::unordered_map<u64, u64> objects_;  ///< which opening put what is at a place
+  std::mutex idle_mutex_;
+  std::vector<std::unique_ptr<S3Exchange>> idle_;
+  u64 lease_s_ = 0;
+  std::mutex beats_mutex_;
+  std::condition_variable beats_end_;
+  bool ending_ = false;
+  std::thread beats_;
+};
+
+struct OpenedS3 {
+  std::unique_ptr<std::string> name;
+  std::unique_ptr<Usable> usable;
+  std::unique_ptr<S3Service> service;
+};
+
+Result<OpenedS3> open_service(std::string_view address, const MediumOptions& options) {
+  PERDURA_ASSIGN(S3Place place, S3Place::parse(address, options));
+  OpenedS3 opened;
+  opened.name = std::make_unique<std::string>(place.uri());
+  opened.usable = std::make_unique<Usable>(*opened.name);
+  opened.service = std::make_unique<S3Service>(*opened.name, *opened.usable, std::move(place));
+  PERDURA_TRY(opened.service->open(options));
+  return opened;
+}
+
+}  // namespace
+
+Result<OpenedMedium> open_s3(std::string_view address, const MediumOptions& options) {
+  PERDURA_ASSIGN(OpenedS3 opened, open_service(address, options));
+  const u64 size = opened.service->size();
+  return OpenedMedium{make_object_medium({std::move(opened.name), std::move(opened.usable),
+                                          std::move(opened.service), size}),
+                      size == 0};
+}
+
+Status remove_s3(std::string_view address, const MediumOptions& options) {
+  PERDURA_ASSIGN(const OpenedS3 opened, open_service(address, options));
+  return opened.service->remove();
+}
+
+}  // namespace perdura::media

@@ -1,0 +1,24 @@
+// A medium on an S3 service: an object for each chunk and page.
+//
+//   "log/NUMBER"  records, and who has the store (media/s3_log.hpp)
+//   "data/NONCE/PLACE.OPENING"  everything else, put by that opening    (docs/format/s3.md)
+//
+// Invariants:
+//  - What drain() said is done, the service has acknowledged.
+//  - An object that an opening puts has its number in its name, and of two at one place that of the
+//    later opening counts. Whoever was taken over from may still put some: at places that were free
+//    in the last version that it had made, where what is written later has a higher number.
+//  - Which objects are there is listed when the store is opened, and known from then on.
+#pragma once
+
+#include <string_view>
+
+#include "media/medium.hpp"
+
+namespace perdura::media {
+
+/// `address`: what follows "s3:" in a URI, "//BUCKET/PREFIX".
+Result<OpenedMedium> open_s3(std::string_view address, const MediumOptions& options);
+Status remove_s3(std::string_view address, const MediumOptions& options);
+
+}  // namespace perdura::media
