@@ -34,7 +34,10 @@ Result<const RadosApi*> RadosApi::get() {
 }
 
 Result<std::unique_ptr<RadosClient>> RadosClient::connect(const Wanted& wanted) {
-  PERDURA_ASSIGN(const RadosApi* const api, RadosApi::get());
+  const RadosApi* api = wanted.api;
+  if (api == nullptr) {
+    PERDURA_ASSIGN(api, RadosApi::get());
+  }
   std::unique_ptr<RadosClient> client(new RadosClient(*api, wanted));
   const std::string& medium = wanted.medium;
   const char* const user = wanted.user.empty() ? "admin" : wanted.user.c_str();

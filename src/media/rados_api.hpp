@@ -81,6 +81,7 @@ class RadosClient {
     std::string conf;
     std::string user;
     u64 timeout_ms = 0;
+    const RadosApi* api = nullptr;  ///< not librados: for tests
   };
   static Result<std::unique_ptr<RadosClient>> connect(const Wanted& wanted);
   ~RadosClient();

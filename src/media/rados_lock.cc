@@ -40,7 +40,9 @@ Result<std::unique_ptr<RadosLock>> RadosLock::take(const RadosClient& client, Wa
     PERDURA_ASSIGN(const bool taken, lock->try_take());
     if (!taken) continue;
     const NoSignals no_signals;
-    lock->thread_ = std::thread([raw = lock.get()] { raw->renew(); });
+    lock->taken_ = true;
+    if (lock->wanted_.lease_s != 0)
+      lock->thread_ = std::thread([raw = lock.get()] { raw->renew(); });
     return lock;
   }
   return Failure{Code::kLocked, "'" + lock->wanted_.medium +
@@ -48,7 +50,7 @@ Result<std::unique_ptr<RadosLock>> RadosLock::take(const RadosClient& client, Wa
 }
 
 int RadosLock::lock(bool renews) {
-  timeval lease{.tv_sec = static_cast<time_t>(wanted_.lease_s), .tv_usec = 0};
+  timeval lease{.tv_sec = static_cast<time_t>(wanted_.lease_s), .tv_usec = 0};  // 0: for ever
   return client_.api().lock_exclusive(client_.pool(), kObject, kName, cookie_.c_str(),
                                       owner_.program.c_str(), &lease,
                                       renews ? LIBRADOS_LOCK_FLAG_MAY_RENEW : 0);
@@ -207,17 +209,18 @@ void RadosLock::renew() {
 }
 
 void RadosLock::abandon() noexcept {
-  thread_.detach();  // there is none in a child
+  taken_ = false;
+  if (thread_.joinable()) thread_.detach();  // there is none in a child
 }
 
 RadosLock::~RadosLock() {
-  if (!thread_.joinable()) return;
+  if (!taken_) return;
   {
     std::lock_guard guard(mutex_);
     ending_ = true;
   }
   ends_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
   // As one operation: who finds the description finds somebody who has not given the lock back.
   RadosWrite operation(client_.api());
   operation.assert_attribute(kOwner, owner_.text());

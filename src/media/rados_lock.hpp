@@ -20,9 +20,9 @@ namespace perdura::media {
 class RadosLock {
  public:
   struct Wanted {
-    std::string medium;     ///< for messages
-    bool takeover = false;  ///< also from an owner that may be alive
-    u64 lease_s = 0;
+    std::string medium;                        ///< for messages
+    bool takeover = false;                     ///< also from an owner that may be alive
+    u64 lease_s = 0;                           ///< 0, for tests: for ever, without a thread
     std::function<void(const Failure&)> lost;  ///< called by the thread, once
     /// Who held the lock has the address that this client has, and now neither can write: librados
     /// draws addresses, and a process draws what the one that forked it does. With another client
@@ -70,6 +70,7 @@ class RadosLock {
   std::mutex mutex_;
   std::condition_variable ends_;
   bool ending_ = false;
+  bool taken_ = false;
   std::thread thread_;
 };
 

@@ -380,8 +380,7 @@ struct LockedRados {
   std::unique_ptr<RadosService> service;
 };
 
-Result<LockedRados> lock_rados(std::string_view address, const MediumOptions& options) {
-  PERDURA_ASSIGN(const RadosClient::Wanted wanted, parse_rados(address, options));
+Result<LockedRados> lock_rados(const RadosClient::Wanted& wanted, const MediumOptions& options) {
   for (;;) {
     PERDURA_ASSIGN(auto client, RadosClient::connect(wanted));
     LockedRados locked;
@@ -399,7 +398,12 @@ Result<LockedRados> lock_rados(std::string_view address, const MediumOptions& op
 }  // namespace
 
 Result<OpenedMedium> open_rados(std::string_view address, const MediumOptions& options) {
-  PERDURA_ASSIGN(LockedRados locked, lock_rados(address, options));
+  PERDURA_ASSIGN(const RadosClient::Wanted wanted, parse_rados(address, options));
+  return open_rados(wanted, options);
+}
+
+Result<OpenedMedium> open_rados(const RadosClient::Wanted& wanted, const MediumOptions& options) {
+  PERDURA_ASSIGN(LockedRados locked, lock_rados(wanted, options));
   PERDURA_ASSIGN(const u64 size, locked.service->find_head(options.create));
   return OpenedMedium{make_object_medium({std::move(locked.name), std::move(locked.usable),
                                           std::move(locked.service), size}),
@@ -407,7 +411,8 @@ Result<OpenedMedium> open_rados(std::string_view address, const MediumOptions& o
 }
 
 Status remove_rados(std::string_view address, const MediumOptions& options) {
-  PERDURA_ASSIGN(const LockedRados locked, lock_rados(address, options));
+  PERDURA_ASSIGN(const RadosClient::Wanted wanted, parse_rados(address, options));
+  PERDURA_ASSIGN(const LockedRados locked, lock_rados(wanted, options));
   // A head that cannot be read is removed with the rest.
   const auto found = locked.service->find_head(false);
   if (!found && (found.failure().code == Code::kIo || found.failure().code == Code::kNotFound))

@@ -19,11 +19,14 @@
 #include <string_view>
 
 #include "media/medium.hpp"
+#include "media/rados_api.hpp"
 
 namespace perdura::media {
 
 /// `address`: what follows "rados:" in a URI, "//POOL/NAME".
 Result<OpenedMedium> open_rados(std::string_view address, const MediumOptions& options);
+/// The same, however its place is known.
+Result<OpenedMedium> open_rados(const RadosClient::Wanted& wanted, const MediumOptions& options);
 Status remove_rados(std::string_view address, const MediumOptions& options);
 
 }  // namespace perdura::media

@@ -9,11 +9,13 @@
 #include <cstring>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "base/assert.hpp"
 #include "base/clock.hpp"
+#include "media/curl_api.hpp"
 
 namespace perdura::media {
 namespace {
@@ -68,22 +70,34 @@ size_t take_body(char* bytes, size_t, size_t length, void* into) {
   return length;
 }
 
-}  // namespace
+/// Over libcurl.
+class CurlExchange final : public S3Exchange {
+ public:
+  CurlExchange(const S3Place& place, const CurlApi& api) : place_(place), api_(api) {}
+  ~CurlExchange() override;
+  CurlExchange(const CurlExchange&) = delete;
 
-std::optional<std::string_view> next_element(std::string_view xml, std::string_view tag,
-                                             size_t& at) {
-  const std::string opens = fmt::format("<{}>", tag);
-  const std::string closes = fmt::format("</{}>", tag);
-  const size_t begin = xml.find(opens, at);
-  if (begin == xml.npos) return std::nullopt;
-  const size_t end = xml.find(closes, begin);
-  if (end == xml.npos) return std::nullopt;
-  at = end + closes.size();
-  return xml.substr(begin + opens.size(), end - begin - opens.size());
-}
+  Status begin();
+  Status start(S3Request request, Done done) override;
+  Status wait(size_t most) override;
+  size_t under_way() const override { return under_way_; }
+
+ private:
+  struct Transfer;
+
+  Status send(Transfer& transfer);
+  void take(CURL* easy, CURLcode result);
+  void send_due();
+
+  const S3Place& place_;
+  const CurlApi& api_;
+  CURLM* multi_ = nullptr;
+  std::vector<std::unique_ptr<Transfer>> transfers_;
+  size_t under_way_ = 0;
+};
 
 /// A request, its attempts, and what came of them.
-struct S3Exchange::Transfer {
+struct CurlExchange::Transfer {
   S3Request request;
   Done done;
   S3Answer answer;
@@ -123,20 +137,16 @@ struct S3Exchange::Transfer {
   }
 };
 
-S3Exchange::S3Exchange(const S3Place& place, const CurlApi& api) : place_(place), api_(api) {}
-
-Result<std::unique_ptr<S3Exchange>> S3Exchange::create(const S3Place& place) {
-  PERDURA_ASSIGN(const CurlApi* const api, CurlApi::get());
-  std::unique_ptr<S3Exchange> exchange(new S3Exchange(place, *api));
-  exchange->multi_ = api->multi_init();
-  if (exchange->multi_ == nullptr)
-    return Failure{Code::kNoMemory, "no memory for connections to " + place.endpoint};
-  api->multi_setopt(exchange->multi_, CURLMOPT_MAX_TOTAL_CONNECTIONS, kConnectionsMax);
-  api->multi_setopt(exchange->multi_, CURLMOPT_MAXCONNECTS, kConnectionsMax);
-  return exchange;
+Status CurlExchange::begin() {
+  multi_ = api_.multi_init();
+  if (multi_ == nullptr)
+    return Failure{Code::kNoMemory, "no memory for connections to " + place_.endpoint};
+  api_.multi_setopt(multi_, CURLMOPT_MAX_TOTAL_CONNECTIONS, kConnectionsMax);
+  api_.multi_setopt(multi_, CURLMOPT_MAXCONNECTS, kConnectionsMax);
+  return {};
 }
 
-S3Exchange::~S3Exchange() {
+CurlExchange::~CurlExchange() {
   const NoBrokenPipes no_broken_pipes;
   for (const auto& each : transfers_) {
     if (!each->is_free && each->due_ns == 0) api_.multi_remove_handle(multi_, each->easy);
@@ -146,7 +156,7 @@ S3Exchange::~S3Exchange() {
   if (multi_ != nullptr) api_.multi_cleanup(multi_);
 }
 
-Status S3Exchange::start(S3Request request, Done done) {
+Status CurlExchange::start(S3Request request, Done done) {
   auto free = std::ranges::find_if(transfers_, [](const auto& each) { return each->is_free; });
   if (free == transfers_.end()) {
     transfers_.push_back(std::make_unique<Transfer>());
@@ -169,7 +179,7 @@ Status S3Exchange::start(S3Request request, Done done) {
   return {};
 }
 
-Status S3Exchange::send(Transfer& transfer) {
+Status CurlExchange::send(Transfer& transfer) {
   const S3Request& request = transfer.request;
   CURL* const easy = transfer.easy;
   api_.easy_reset(easy);
@@ -230,7 +240,7 @@ Status S3Exchange::send(Transfer& transfer) {
   return {};
 }
 
-void S3Exchange::take(CURL* easy, CURLcode result) {
+void CurlExchange::take(CURL* easy, CURLcode result) {
   void* found = nullptr;
   api_.easy_getinfo(easy, CURLINFO_PRIVATE, &found);
   auto& transfer = *static_cast<Transfer*>(found);
@@ -254,7 +264,7 @@ void S3Exchange::take(CURL* easy, CURLcode result) {
   done(std::move(transfer.answer));
 }
 
-void S3Exchange::send_due() {
+void CurlExchange::send_due() {
   for (const auto& each : transfers_) {
     if (each->is_free || each->due_ns == 0 || each->due_ns > now_ns()) continue;
     if (send(*each)) continue;
@@ -262,7 +272,7 @@ void S3Exchange::send_due() {
   }
 }
 
-Status S3Exchange::wait(size_t most) {
+Status CurlExchange::wait(size_t most) {
   const NoBrokenPipes no_broken_pipes;
   while (under_way_ > most) {
     send_due();
@@ -277,8 +287,30 @@ Status S3Exchange::wait(size_t most) {
   return {};
 }
 
+}  // namespace
+
+std::optional<std::string_view> next_element(std::string_view xml, std::string_view tag,
+                                             size_t& at) {
+  const std::string opens = fmt::format("<{}>", tag);
+  const std::string closes = fmt::format("</{}>", tag);
+  const size_t begin = xml.find(opens, at);
+  if (begin == xml.npos) return std::nullopt;
+  const size_t end = xml.find(closes, begin);
+  if (end == xml.npos) return std::nullopt;
+  at = end + closes.size();
+  return xml.substr(begin + opens.size(), end - begin - opens.size());
+}
+
+Result<std::unique_ptr<S3Exchange>> S3Exchange::create(const S3Place& place) {
+  if (place.connect) return place.connect();
+  PERDURA_ASSIGN(const CurlApi* const api, CurlApi::get());
+  auto exchange = std::make_unique<CurlExchange>(place, *api);
+  PERDURA_TRY(exchange->begin());
+  return std::unique_ptr<S3Exchange>(std::move(exchange));
+}
+
 Result<S3Answer> S3Exchange::ask(S3Request request) {
-  PERDURA_ASSERT(under_way_ == 0);
+  PERDURA_ASSERT(under_way() == 0);
   S3Answer taken;
   PERDURA_TRY(start(std::move(request), [&](S3Answer&& answer) { taken = std::move(answer); }));
   PERDURA_TRY(wait(0));

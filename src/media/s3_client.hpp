@@ -6,14 +6,12 @@
 // attempt before.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "media/curl_api.hpp"
 #include "media/medium.hpp"
 
 namespace perdura::media {
@@ -28,6 +26,8 @@ struct S3Place {
   std::string secret;
   std::string token;
   u64 timeout_ms = 0;
+  /// How requests are sent, where not by libcurl: for tests.
+  std::function<Result<std::unique_ptr<class S3Exchange>>()> connect = {};
 
   /// `address`: "//BUCKET/PREFIX". Credentials are those of the environment, or of the file that
   /// AWS's tools use.
@@ -64,32 +64,17 @@ class S3Exchange {
  public:
   using Done = std::function<void(S3Answer&&)>;
 
+  /// `place` outlives it.
   static Result<std::unique_ptr<S3Exchange>> create(const S3Place& place);
   /// Ends what is under way.
-  ~S3Exchange();
-  S3Exchange(const S3Exchange&) = delete;
+  virtual ~S3Exchange() = default;
 
   /// `done` is called by wait().
-  Status start(S3Request request, Done done);
+  virtual Status start(S3Request request, Done done) = 0;
   /// Until so many requests are under way.
-  Status wait(size_t most);
+  virtual Status wait(size_t most) = 0;
+  virtual size_t under_way() const = 0;
   Result<S3Answer> ask(S3Request request);
-  size_t under_way() const { return under_way_; }
-
- private:
-  struct Transfer;
-
-  S3Exchange(const S3Place& place, const CurlApi& api);
-  Status send(Transfer& transfer);
-  void take(CURL* easy, CURLcode result);
-  void send_due();
-
-  const S3Place& place_;
-  const CurlApi& api_;
-  CURLM* multi_ = nullptr;
-  std::vector<std::unique_ptr<Transfer>> transfers_;
-  std::deque<std::unique_ptr<Transfer>> idle_;
-  size_t under_way_ = 0;
 };
 
 /// What an answer that is no success means; `what` could not be done.

@@ -136,8 +136,15 @@ Result<bool> S3Log::look(S3Exchange& exchange, Found& found) const {
 
 Status S3Log::understand(Found& found) const {
   found.newest = found.entries.rbegin()->first;
-  for (const auto& [number, entry] : found.entries)
-    if (entry.fixed.kind == S3EntryKind::kOpening) found.opening = &entry;
+  // From the newest entry on: an opening with entries of an earlier one behind it came too late.
+  u64 lowest = ~u64{0};
+  for (auto at = found.entries.rbegin(); at != found.entries.rend(); ++at) {
+    const S3Entry& each = at->second.fixed;
+    found.openings = std::max(found.openings, each.opening);
+    lowest = std::min(lowest, each.opening);
+    if (found.opening == nullptr && each.kind == S3EntryKind::kOpening && each.opening == lowest)
+      found.opening = &at->second;
+  }
   const auto lost = [&](u64 number) {
     return Failure{
         Code::kCorrupt,
@@ -230,7 +237,7 @@ Status S3Log::open(S3Exchange& exchange, const Wanted& wanted) {
       size_ = found.size;
       pages_ = std::move(found.pages);
     }
-    opening_ = found.opening == nullptr ? 1 : found.opening->fixed.opening + 1;
+    opening_ = found.openings + 1;
     newest_ = found.newest;
     Entry entry = entry_of(S3EntryKind::kOpening);
     entry.fixed.adopted = static_cast<u32>(pages_.size());
@@ -241,13 +248,20 @@ Status S3Log::open(S3Exchange& exchange, const Wanted& wanted) {
     entry.rest += self_->text();
     PERDURA_ASSIGN(const bool is_owner, append(exchange, std::move(entry)));
     if (!is_owner) continue;  // somebody wrote meanwhile
+    PERDURA_ASSIGN(const std::vector<Listed> behind, list(exchange, newest_, 1));
+    if (!behind.empty()) {
+      PERDURA_TRY(exchange.ask({.method = "DELETE", .name = entry_name(newest_)}));
+      continue;
+    }
     here_.emplace(self_->opening);
     superseded_.clear();
     for (const Listed& each : found.listed)
       if (std::ranges::none_of(pages_,
                                [&](const auto& page) { return page.second == each.number; }))
         superseded_.push_back(each.number);
-    PERDURA_TRY(exchange.ask({.method = "DELETE", .name = beat_name(opening_ - 1)}));
+    if (found.opening != nullptr)
+      PERDURA_TRY(
+          exchange.ask({.method = "DELETE", .name = beat_name(found.opening->fixed.opening)}));
     return remove_superseded(exchange, 0);
   }
   return Failure{Code::kLocked,

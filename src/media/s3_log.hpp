@@ -9,9 +9,13 @@
 //  - Who opens the store puts its entry behind the newest one, and then writes. Whoever had the
 //    store before knows no entry behind that, so its next one is refused, or, where that name is
 //    free again, follows entries that it does not know, which check() finds.
+//  - Whoever looked long before it puts its entry may find a name that is free again as well, with
+//    entries of the owner behind it, of which the newest is always there. Such an opening is none:
+//    it finds them when it looks once more, and so does everybody else.
 //  - What counts is the newest opening, the entries that it adopts, and those of its own behind it.
 //    Everything else is what was superseded, or what came too late, and is deleted.
-//  - The newest entry stays, also when the store is removed: numbers begin nowhere anew.
+//  - The newest opening and what ended it stay, also when the store is removed: numbers begin
+//    nowhere anew.
 #pragma once
 
 #include <map>
@@ -80,6 +84,7 @@ class S3Log {
     std::string date;  ///< of the service, when it listed them
     std::map<u64, Entry> entries;
     u64 newest = 0;
+    u64 openings = 0;                ///< the highest number of one, also of those that are none
     const Entry* opening = nullptr;  ///< the newest one
     bool closed = false;
     bool removed = false;

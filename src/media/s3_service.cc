@@ -6,6 +6,7 @@
 #include <mutex>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -49,7 +50,7 @@ class S3Service final : public ObjectService {
     put_back(std::move(exchange));
     lease_s_ = options.lease_s;
     const NoSignals no_signals;
-    beats_ = std::thread([this] { beat(); });
+    if (lease_s_ != 0) beats_ = std::thread([this] { beat(); });
     return {};
   }
   u64 size() const { return log_.size(); }
@@ -61,6 +62,7 @@ class S3Service final : public ObjectService {
     Status failed;
     for (const char* const begin : {"data/", "beat/"})
       PERDURA_TRY(list_objects(*exchange, begin, [&](const std::string& name) -> Status {
+        if (put_by(name) > log_.opening()) return {};
         PERDURA_TRY(exchange->start({.method = "DELETE", .name = name}, [&](S3Answer&& answer) {
           if (failed && !answer.good() && answer.status != 404)
             failed = s3_failure(place_, answer, "cannot remove objects of '" + name_ + "'");
@@ -130,6 +132,7 @@ class S3Service final : public ObjectService {
 
     Status put(u64 place, Bytes data) override {
       PERDURA_TRY(begin());
+      PERDURA_TRY(in_order(place));
       PERDURA_TRY(service_.forget_pages(place, data.size()));
       const u64 end = object_checksum(place, data);
       const u64 mine = service_.log_.opening();
@@ -154,9 +157,9 @@ class S3Service final : public ObjectService {
     void erase(u64 place, u64) noexcept override {
       (void)guarded([&]() -> Status {
         PERDURA_TRY(begin());
+        PERDURA_TRY(in_order(place));
         const std::optional<u64> opening = service_.opening_of(place);
         if (!opening) return {};
-        PERDURA_TRY(exchange_->wait(0));  // of what is being put there now
         service_.is_erased(place);
         return remove(service_.object_at(place, *opening));
       });
@@ -169,6 +172,7 @@ class S3Service final : public ObjectService {
         for (const std::string& each : std::exchange(superseded_, {}))
           if (done) done = remove(each);
         if (done) done = exchange_->wait(0);
+        asked_.clear();
       }
       if (!failed_) done = std::exchange(failed_, Status{});
       return done ? std::move(done) : Status{service_.usable_.lost(done.failure())};
@@ -179,6 +183,12 @@ class S3Service final : public ObjectService {
       if (exchange_) return {};
       PERDURA_ASSIGN(exchange_, service_.lend());
       return {};
+    }
+    // A service does what is under way at once in any order.
+    Status in_order(u64 place) {
+      if (asked_.insert(place).second) return {};
+      asked_ = {place};
+      return exchange_->wait(0);
     }
     Status remove(const std::string& name) {
       PERDURA_TRY(exchange_->start({.method = "DELETE", .name = name}, [](S3Answer&&) {}));
@@ -195,6 +205,7 @@ class S3Service final : public ObjectService {
     u64 bytes_ = 0;  ///< under way
     Status failed_;
     std::vector<std::string> superseded_;
+    std::unordered_set<u64> asked_;  ///< places of requests that may be under way
   };
 
   // --- objects
@@ -213,6 +224,16 @@ class S3Service final : public ObjectService {
     return {Code::kCorrupt, fmt::format("the service has no object of '{}' at place {}: it was "
                                         "lost or removed; restore the store from a copy",
                                         name_, place)};
+  }
+
+  /// By which opening an object was put that has it at the end of its name; 0: none. Nobody ever
+  /// removes what a later opening has put: so who was taken over from removes nothing that counts.
+  static u64 put_by(std::string_view name) {
+    constexpr size_t kDigits = 16;
+    u64 opening = 0;
+    const std::string_view digits = name.substr(name.size() - std::min(name.size(), kDigits));
+    const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), opening, 16);
+    return parsed.ptr == digits.data() + digits.size() ? opening : 0;
   }
 
   template <class Visit>
@@ -246,14 +267,12 @@ class S3Service final : public ObjectService {
   Status find_objects(S3Exchange& exchange) {
     std::vector<std::string> superseded;
     PERDURA_TRY(list_objects(exchange, log_.data_prefix(), [&](const std::string& name) -> Status {
+      const u64 opening = put_by(name);
       const std::string_view ends = std::string_view(name).substr(log_.data_prefix().size());
       u64 place = 0;
-      u64 opening = 0;
-      if (ends.size() == 33) {
-        (void)std::from_chars(ends.data(), ends.data() + 16, place, 16);
-        (void)std::from_chars(ends.data() + 17, ends.data() + 33, opening, 16);
-      }
+      (void)std::from_chars(ends.data(), ends.data() + ends.size(), place, 16);
       if (opening == 0 || object_at(place, opening) != name) return {};  // none of ours
+      if (opening > log_.opening()) return log_.check(exchange);  // of who has taken the store over
       const auto [at, is_first] = objects_.try_emplace(place, opening);
       if (is_first) return {};
       superseded.push_back(object_at(place, std::min(at->second, opening)));
@@ -366,7 +385,7 @@ class S3Service final : public ObjectService {
   std::unordered_map<u64, u64> objects_;  ///< which opening put what is at a place
   std::mutex idle_mutex_;
   std::vector<std::unique_ptr<S3Exchange>> idle_;
-  u64 lease_s_ = 0;
+  u64 lease_s_ = 0;  ///< 0, for tests: without a thread
   std::mutex beats_mutex_;
   std::condition_variable beats_end_;
   bool ending_ = false;
@@ -379,12 +398,11 @@ struct OpenedS3 {
   std::unique_ptr<S3Service> service;
 };
 
-Result<OpenedS3> open_service(std::string_view address, const MediumOptions& options) {
-  PERDURA_ASSIGN(S3Place place, S3Place::parse(address, options));
+Result<OpenedS3> open_service(const S3Place& place, const MediumOptions& options) {
   OpenedS3 opened;
   opened.name = std::make_unique<std::string>(place.uri());
   opened.usable = std::make_unique<Usable>(*opened.name);
-  opened.service = std::make_unique<S3Service>(*opened.name, *opened.usable, std::move(place));
+  opened.service = std::make_unique<S3Service>(*opened.name, *opened.usable, place);
   PERDURA_TRY(opened.service->open(options));
   return opened;
 }
@@ -392,7 +410,12 @@ Result<OpenedS3> open_service(std::string_view address, const MediumOptions& opt
 }  // namespace
 
 Result<OpenedMedium> open_s3(std::string_view address, const MediumOptions& options) {
-  PERDURA_ASSIGN(OpenedS3 opened, open_service(address, options));
+  PERDURA_ASSIGN(const S3Place place, S3Place::parse(address, options));
+  return open_s3(place, options);
+}
+
+Result<OpenedMedium> open_s3(const S3Place& place, const MediumOptions& options) {
+  PERDURA_ASSIGN(OpenedS3 opened, open_service(place, options));
   const u64 size = opened.service->size();
   return OpenedMedium{make_object_medium({std::move(opened.name), std::move(opened.usable),
                                           std::move(opened.service), size}),
@@ -400,7 +423,8 @@ Result<OpenedMedium> open_s3(std::string_view address, const MediumOptions& opti
 }
 
 Status remove_s3(std::string_view address, const MediumOptions& options) {
-  PERDURA_ASSIGN(const OpenedS3 opened, open_service(address, options));
+  PERDURA_ASSIGN(const S3Place place, S3Place::parse(address, options));
+  PERDURA_ASSIGN(const OpenedS3 opened, open_service(place, options));
   return opened.service->remove();
 }
 

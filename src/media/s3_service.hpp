@@ -14,11 +14,14 @@
 #include <string_view>
 
 #include "media/medium.hpp"
+#include "media/s3_client.hpp"
 
 namespace perdura::media {
 
 /// `address`: what follows "s3:" in a URI, "//BUCKET/PREFIX".
 Result<OpenedMedium> open_s3(std::string_view address, const MediumOptions& options);
+/// The same, however its place is known.
+Result<OpenedMedium> open_s3(const S3Place& place, const MediumOptions& options);
 Status remove_s3(std::string_view address, const MediumOptions& options);
 
 }  // namespace perdura::media
