@@ -83,7 +83,8 @@ class Store {
   /// Open `uri` and recover its last durable version. A plain path is a file; also `file:PATH`,
   /// `dax:PATH`, `emu:PATH[?write_ns=N&bandwidth_mb=N&flush=nt|clwb|clflushopt|clflush]`,
   /// `memcached://HOST[:PORT]/NAME[?timeout_ms=N&takeover=1]`,
-  /// `rados://POOL/NAME[?conf=FILE&user=NAME&lease_s=N&takeover=1]`.
+  /// `rados://POOL/NAME[?conf=FILE&user=NAME&lease_s=N&takeover=1]`, or on an S3 service,
+  /// `s3://BUCKET/PREFIX[?endpoint=URL&region=NAME&lease_s=N&takeover=1]`.
   static Store open(std::string_view uri, const Options& options = {});
 
   /// Remove a region with all that it holds; its space is free for others. Nobody may have the
