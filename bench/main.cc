@@ -68,18 +68,19 @@ struct Wanted {
   std::vector<std::string> keys;
 };
 
-Wanted parse_name(const std::string& text) {
+/// "cluster" is every one whose name begins with "cluster_".
+void add_named(const std::string& text, std::vector<Wanted>& wanted) {
   const auto colon = text.find(':');
   const std::string name = text.substr(0, colon);
-  const auto& all = benchmarks();
-  const auto found = std::find_if(all.begin(), all.end(), [&](auto& b) { return b.name == name; });
-  if (found == all.end()) throw CLI::ValidationError(name, "no such benchmark; see --list");
-  Wanted wanted{&*found, {}};
+  std::vector<std::string> keys;
   if (colon != std::string::npos) {
-    std::istringstream keys(text.substr(colon + 1));
-    for (std::string key; std::getline(keys, key, ',');) wanted.keys.push_back(key);
+    std::istringstream list(text.substr(colon + 1));
+    for (std::string key; std::getline(list, key, ',');) keys.push_back(key);
   }
-  return wanted;
+  const std::size_t before = wanted.size();
+  for (const Benchmark& each : benchmarks())
+    if (each.name == name || each.name.starts_with(name + "_")) wanted.push_back({&each, keys});
+  if (wanted.size() == before) throw CLI::ValidationError(name, "no such benchmark; see --list");
 }
 
 void print_figure(const std::string& benchmark, const Json& figure) {
@@ -167,7 +168,7 @@ void write_json(const std::string& path, const Json& results) {
 
 void run_all(const Arguments& arguments) {
   std::vector<Wanted> wanted;
-  for (const std::string& name : arguments.names) wanted.push_back(parse_name(name));
+  for (const std::string& name : arguments.names) add_named(name, wanted);
   if (wanted.empty())
     for (const Benchmark& benchmark : benchmarks()) wanted.push_back({&benchmark, {}});
 
