@@ -116,6 +116,17 @@ class ChunkKind final : public EngineKind {
     return std::make_unique<ChunkStorage>(volume, record, options);
   }
 
+  Result<std::unique_ptr<VersionSource>> source(region::Volume& volume,
+                                                const format::RegionRecord& record,
+                                                const WantedVersion& wanted) const override {
+    return source_of_chunks(volume, record, wanted);
+  }
+
+  Result<std::unique_ptr<VersionTarget>> target(region::Volume& volume,
+                                                const format::RegionRecord& record) const override {
+    return target_of_chunks(volume, record);
+  }
+
   std::unique_ptr<Inspection> inspection(region::Volume& volume,
                                          const format::RegionRecord& record) const override {
     return inspection_of_chunks(volume, record);

@@ -94,6 +94,17 @@ class CopyKind final : public HomeKind {
     return std::make_unique<CopyStorage>(volume, record, options);
   }
 
+  Result<std::unique_ptr<VersionSource>> source(region::Volume& volume,
+                                                const format::RegionRecord& record,
+                                                const WantedVersion& wanted) const override {
+    return source_of_copies(volume, record, wanted);
+  }
+
+  Result<std::unique_ptr<VersionTarget>> target(region::Volume& volume,
+                                                const format::RegionRecord& record) const override {
+    return target_of_home(volume, record, format::ExtentKind::kCopies);
+  }
+
   std::unique_ptr<Inspection> inspection(region::Volume& volume,
                                          const format::RegionRecord& record) const override {
     return inspection_of_copies(volume, record);

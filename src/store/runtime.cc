@@ -160,6 +160,7 @@ Status Runtime::open_region() {
   PERDURA_ASSIGN(const store::SharedVolume::Claim claim,
                  shared_->claim(options_.region, options_.create));
   record_ = claim.record;
+  if (!claim.is_new) PERDURA_TRY(volume_->check_finished(record_));
   if (claim.is_new) PERDURA_TRY(create_region());
   else storage_ = store::engine_kind(record_).storage(*volume_, record_, options_);
   PERDURA_TRY(storage_->recover());

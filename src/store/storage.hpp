@@ -22,6 +22,8 @@
 #include "region/region.hpp"
 #include "region/volume.hpp"
 #include "store/inspection.hpp"
+#include "store/version_source.hpp"
+#include "store/version_target.hpp"
 #include "track/mutators.hpp"
 #include "track/tracker.hpp"
 
@@ -92,6 +94,13 @@ class EngineKind {
   /// Makes a kept version the newest one, verified; returns its number.
   virtual Result<u64> roll_back(region::Volume& volume, const format::RegionRecord& record,
                                 u64 version, const Progress& progress) const = 0;
+  /// A version of the region, to be copied to another store, from a volume that is open to be read.
+  virtual Result<std::unique_ptr<VersionSource>> source(region::Volume& volume,
+                                                        const format::RegionRecord& record,
+                                                        const WantedVersion& wanted) const = 0;
+  /// Where versions of another store's region are copied to, in a session of the volume.
+  virtual Result<std::unique_ptr<VersionTarget>> target(
+      region::Volume& volume, const format::RegionRecord& record) const = 0;
   /// Writes all that is needed of the region and has the store's id in it, but for the superblock
   /// and the log, once more with the id `store_id`: one of its two copies. With a barrier. Here
   /// nothing is.
