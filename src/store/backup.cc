@@ -91,7 +91,10 @@ class Transfer {
                         to_.newest() == 0;
     done_.version = is_new ? sending_.version : to_.newest();
     done_.is_new = is_new;
-    if (!is_new) return done_;
+    if (!is_new) {
+      to_.abandon();
+      return done_;
+    }
     PERDURA_ASSIGN(const u64 described, to_.commit());
     done_.sent_bytes += described;
     return done_;
@@ -171,7 +174,7 @@ format::RegionRecord record_of(const format::RegionRecord& original, Engine engi
   made.chunk_bytes = 0;
   made.versions_kept = 0;
   Options options;
-  options.chunk_bytes = chunk_bytes != 0 ? chunk_bytes : kChunkBytesOfOthers;
+  options.chunk_bytes = chunk_bytes != 0 ? chunk_bytes : kChunkBytesOfOthers;  // of its source
   options.versions_kept = versions_kept;
   engine_kind(engine).fill_record(options, made);
   return made;
@@ -234,6 +237,11 @@ Status move_with(region::Volume& volume, const format::RegionRecord& there,
 
 }  // namespace
 
+u32 backup_chunk_bytes(const format::RegionRecord& record) {
+  const u32 own = record.chunk_bytes;
+  return own != 0 ? own : kChunkBytesOfOthers;
+}
+
 Result<format::RegionRecord> backup_region(region::Volume& volume,
                                            const format::RegionRecord& record, u32 versions_kept) {
   u32 kept = versions_kept != 0 ? versions_kept : kVersionsKept;
@@ -243,7 +251,8 @@ Result<format::RegionRecord> backup_region(region::Volume& volume,
   if (kept > format::kVersionsKeptMax)
     return Failure{Code::kInvalidArgument,
                    "a backup keeps 1 to 1024 versions, not " + std::to_string(kept)};
-  return find_or_make(volume, record_of(record, Engine::kRemap, record.chunk_bytes, kept));
+  return find_or_make(volume,
+                      record_of(record, Engine::kRemap, backup_chunk_bytes(record), kept));
 }
 
 Status check_lineage(const region::Volume& volume, const VersionTarget& to,
@@ -323,17 +332,21 @@ class Copying {
   Result<CopiedRegion> back_up(const format::RegionRecord& record) {
     // Before anything is made there.
     PERDURA_ASSIGN(const auto source, open(record));
+    return back_up(*source, record);
+  }
+
+  Result<CopiedRegion> back_up(VersionSource& source, const format::RegionRecord& record) {
     PERDURA_ASSIGN(const format::RegionRecord there,
                    backup_region(to_, record, options_.versions_kept));
     PERDURA_ASSIGN(const auto target, engine_kind(there).target(to_, there));
-    Sending sending = sending_of(source_mark(from_, record, source->version(),
-                                             source->record_checksum()));
+    Sending sending = sending_of(source_mark(from_, record, source.version(),
+                                             source.record_checksum()));
     if (!options_.adopts)
       PERDURA_TRY(check_lineage(to_, *target, from_.name(), sending.source));
     sending.version = target->newest() + 1;
-    source->compare_to(target->newest_source());
-    sending.may_differ = [&source](u64 part) { return !source->is_unchanged(part); };
-    PERDURA_ASSIGN(CopiedRegion done, send(*source, *target, sending));
+    source.compare_to(target->newest_source());
+    sending.may_differ = [&source](u64 part) { return !source.is_unchanged(part); };
+    PERDURA_ASSIGN(CopiedRegion done, send(source, *target, sending));
     PERDURA_TRY(move_with(to_, there, record));
     return note(std::move(done), record, there);
   }
@@ -458,7 +471,20 @@ Result<Copied> copy(std::string_view from, std::string_view to, const CopyOption
 }
 
 Result<Copied> back_up(std::string_view from, std::string_view to, const CopyOptions& options) {
-  return guarded([&] { return try_all(from, to, options, &Copying::back_up); });
+  const Step step = &Copying::back_up;
+  return guarded([&] { return try_all(from, to, options, step); });
+}
+
+Result<CopiedRegion> back_up_version(VersionSource& source, region::Volume& from,
+                                     const format::RegionRecord& record, std::string_view from_uri,
+                                     std::string_view to, const CopyOptions& options) {
+  PERDURA_TRY(check_places(from_uri, to));
+  PERDURA_ASSIGN(const auto volume, open_target(to, options));
+  Copying copying(from, *volume, options);
+  PERDURA_ASSIGN(CopiedRegion done, copying.back_up(source, record));
+  PERDURA_TRY(copying.finish());
+  PERDURA_TRY(volume->end_session());
+  return done;
 }
 
 Result<Copied> restore(std::string_view from, std::string_view to, const CopyOptions& options) {

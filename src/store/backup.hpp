@@ -89,6 +89,13 @@ struct Sending {
 /// is of the same source.
 Result<CopiedRegion> send(VersionSource& from, VersionTarget& to, const Sending& sending);
 
+/// Of a store that is open here: `source` is a version of the region `record` of `from`.
+Result<CopiedRegion> back_up_version(VersionSource& source, region::Volume& from,
+                                     const format::RegionRecord& record, std::string_view from_uri,
+                                     std::string_view to, const CopyOptions& options);
+
+/// What the chunks have that a region becomes in a backup.
+u32 backup_chunk_bytes(const format::RegionRecord& record);
 /// From which version of which store a copy is, whose region is `record` there.
 format::VersionSource source_mark(const region::Volume& volume, const format::RegionRecord& record,
                                   u64 version, u64 record_checksum);

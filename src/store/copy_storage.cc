@@ -89,6 +89,13 @@ class CopyKind final : public HomeKind {
   CopyKind()
       : HomeKind(format::EngineId::kCopies, "no copies of a home image", "is in two copies") {}
 
+  // The version after the next waits for whoever reads one, and fails.
+  Status check_drain() const override {
+    return Failure{Code::kUnsupported,
+                   "a region in two copies keeps no version while others are made, so that none "
+                   "can be drained behind them; use another engine, or backups"};
+  }
+
   std::unique_ptr<Storage> storage(region::Volume& volume, const format::RegionRecord& record,
                                    const Options& options) const override {
     return std::make_unique<CopyStorage>(volume, record, options);

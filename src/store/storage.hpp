@@ -11,6 +11,7 @@
 // engine_kinds.cc; region/engine_rules.hpp says what the directory may hold of it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -98,6 +99,17 @@ class EngineKind {
   virtual Result<std::unique_ptr<VersionSource>> source(region::Volume& volume,
                                                         const format::RegionRecord& record,
                                                         const WantedVersion& wanted) const = 0;
+  /// The newest version of a region that this process has open to write, from its own volume.
+  /// `keep_newest` keeps one, which it returns, until it is called again. nullptr: such a region is
+  /// read as by another process.
+  virtual Result<std::unique_ptr<VersionSource>> own_source(
+      region::Volume& volume, const format::RegionRecord& record,
+      const std::function<u64()>& keep_newest) const {
+    (void)volume, (void)record, (void)keep_newest;
+    return std::unique_ptr<VersionSource>();
+  }
+  /// Whether versions can be drained while others are made.
+  virtual Status check_drain() const { return {}; }
   /// Where versions of another store's region are copied to, in a session of the volume.
   virtual Result<std::unique_ptr<VersionTarget>> target(
       region::Volume& volume, const format::RegionRecord& record) const = 0;

@@ -41,6 +41,8 @@ class ChunkTarget final : public VersionTarget {
   Status begin(u64 version, u64 backed_bytes, const format::VersionSource& source) override {
     engine_->begin_copy(version, round_up(backed_bytes, part_bytes()), source);
     counted_ = 0;
+    version_ = version;
+    source_ = source;
     return go_on(version, source);
   }
 
@@ -64,10 +66,13 @@ class ChunkTarget final : public VersionTarget {
   }
 
   Status save_progress() override { return engine_->save_progress(); }
+  void abandon() override { engine_->discard(); }
 
   Result<u64> commit() override {
     PERDURA_TRY(engine_->prepare());
     engine_->publish();
+    newest_.version = version_;
+    newest_.source = source_;
     PERDURA_TRY(engine_->confirm());
     return engine_->written().bytes - counted_ + 2 * format::kVersionRecordBytes;
   }
@@ -129,6 +134,8 @@ class ChunkTarget final : public VersionTarget {
   format::VersionRecord newest_{};
   std::optional<commit::RemapEngine> engine_;
   AlignedBuffer there_;
+  u64 version_ = 0;  ///< that is copied
+  format::VersionSource source_{};
   u64 counted_ = 0;  ///< of the version that is copied: bytes that put() has said
 };
 
@@ -175,6 +182,8 @@ class HomeTarget final : public VersionTarget {
     }
     return Put{sent, sent};
   }
+
+  void abandon() override {}
 
   Status save_progress() override {
     // Barrier: nothing refers to it yet; what is durable is found equal after a crash.

@@ -1,6 +1,6 @@
 // Where a version of another store's region is copied to. What it has already is not sent again.
 //
-//   begin ─ put ... put (save_progress) ... put ─ commit
+//   begin ─ put ... put (save_progress) ... put ─ commit, or abandon
 //         after a failure nothing more: what was saved is found by the next begin
 //
 // Until commit() has returned, the versions that the region has are the same as before: a region of
@@ -39,6 +39,8 @@ class VersionTarget {
   virtual Result<Put> put(u64 offset, media::Bytes bytes) = 0;
   /// What was put is durable, and not sent again after a crash.
   virtual Status save_progress() = 0;
+  /// Instead of commit(), where nothing failed: the version is not to be after all.
+  virtual void abandon() = 0;
   /// Durable when it returns. What was not put is as in the version before. Bytes that were
   /// written for it beside those that put() has said.
   virtual Result<u64> commit() = 0;
