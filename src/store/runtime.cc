@@ -726,6 +726,9 @@ Status Runtime::start_drain() {
   kept_ = std::make_unique<store::KeptVersions>(*engine_);
   if (options_.drain.empty()) return {};
   PERDURA_TRY(store::engine_kind(record_).check_drain());
+  if (media::place_of(options_.drain) == media::place_of(uri_))
+    return Failure{Code::kInvalidArgument,
+                   "'" + uri_ + "' cannot be drained to itself; name another place"};
   store::Drain::Config config;
   config.uri = options_.drain;
   config.bytes_per_second = options_.drain_bytes_per_second;
