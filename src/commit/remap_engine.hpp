@@ -69,7 +69,7 @@ class RemapEngine final : public Engine {
   /// The chunk lies there already: an attempt at this version that was cut short has written it,
   /// and nothing else has that place.
   Status adopt_chunk(u64 index, const format::ChunkEntry& entry);
-  /// What was copied so far is durable, and found again by commit::read_progress().
+  /// What was copied so far is found again by commit::read_progress(), as far as it is durable.
   Status save_progress();
   /// Of the version that is being copied, else the newest one.
   const VersionMap& map() const { return map_; }

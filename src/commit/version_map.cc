@@ -161,9 +161,7 @@ Status write_version(region::Volume& volume, const format::RegionRecord& region,
 Status write_progress(region::Volume& volume, const format::RegionRecord& region,
                       VersionRecord record) {
   record.magic = format::kProgressMagic;
-  PERDURA_TRY(write_copies(volume, region, record));
-  // Barrier: nothing relies on it, but whoever asks how far the copy is should be told the truth.
-  return volume.medium().barrier(PERDURA_SITE("progress record"));
+  return write_copies(volume, region, record);
 }
 
 Result<std::optional<VersionRecord>> read_progress(region::Volume& volume,

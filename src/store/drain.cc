@@ -86,11 +86,12 @@ void Drain::lose_notes() noexcept {
   has_lost_notes_ = true;
 }
 
-// Where the drain lags, those that are durable become one: no older version is sent any more.
+// Where the drain lags, those that are durable become one: no older version is sent any more. But
+// not while a version is chosen: it may be older than those that are durable by then.
 void Drain::add(u64 version, std::vector<u64> chunks) {
   const std::lock_guard lock(mutex_);
   unite(noted_[version], chunks);
-  if (noted_.size() <= kNotedMax) return;
+  if (noted_.size() <= kNotedMax || is_choosing_) return;
   const u64 durable = config_.source.durable();
   const auto end = noted_.lower_bound(durable);
   std::vector<u64> all;
@@ -102,6 +103,7 @@ void Drain::add(u64 version, std::vector<u64> chunks) {
 
 std::vector<u64> Drain::take_noted(u64 version) {
   const std::lock_guard lock(mutex_);
+  is_choosing_ = false;
   if (std::exchange(has_lost_notes_, false)) knows_changes_ = false;
   const auto end = noted_.upper_bound(version);
   std::vector<u64> all;
@@ -150,6 +152,7 @@ void Drain::fail(const Failure& failure) {
   {
     const std::lock_guard lock(mutex_);
     ++counters_.drain_failures;
+    is_choosing_ = false;
     is_new = last_failure_ != failure.message;
     last_failure_ = failure.message;
   }
@@ -188,8 +191,13 @@ Status Drain::pace(u64 bytes) {
 Status Drain::drain_one() {
   if (!target_) PERDURA_TRY(open_target());
   region::Volume& there = target_->shared->volume();
+  {
+    const std::lock_guard lock(mutex_);
+    is_choosing_ = true;
+  }
   PERDURA_ASSIGN(const auto own, OwnVersion::open(config_.source, false));
   VersionSource& source = own->source();
+  const std::vector<u64> changed = take_noted(source.version());
   Sending sending;
   sending.source = source_mark(*config_.source.volume, *config_.source.record, source.version(),
                                source.record_checksum());
@@ -197,7 +205,6 @@ Status Drain::drain_one() {
       check_lineage(there, *target_->versions, config_.source.volume->name(), sending.source));
   sending.version = target_->versions->newest() + 1;
   sending.pace = [this](u64 bytes) { return pace(bytes); };
-  const std::vector<u64> changed = take_noted(source.version());
   if (knows_changes_) {
     sending.may_differ = [&changed](u64 chunk) { return std::ranges::binary_search(changed, chunk); };
   } else {

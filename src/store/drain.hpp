@@ -80,6 +80,7 @@ class Drain {
   std::condition_variable work_;
   std::condition_variable done_;
   std::map<u64, std::vector<u64>> noted_;  ///< of versions: numbers of chunks, rising
+  bool is_choosing_ = false;               ///< a version is being chosen, whose notes are not taken
   bool has_lost_notes_ = false;            ///< there was no memory for some
   std::atomic<u64> drained_{0};
   Statistics counters_{};

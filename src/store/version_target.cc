@@ -102,8 +102,12 @@ class ChunkTarget final : public VersionTarget {
     const Status loaded = volume_.medium().load(requests);
     if (!loaded && loaded.failure().code == Code::kCorrupt) return same;
     PERDURA_TRY(loaded);
-    for (const u64 i : asked)
-      same[i] = std::memcmp(there_.data() + i * chunk, bytes.data() + i * chunk, chunk) == 0;
+    for (size_t i = 0; i < asked.size(); ++i) {
+      const std::byte* const wanted = bytes.data() + asked[i] * chunk;
+      same[asked[i]] = volume_.medium().whole(
+          requests[i].offset, requests[i].into.data(), chunk, PERDURA_SITE("chunk of a copy"),
+          [&](const std::byte* at) { return std::memcmp(at, wanted, chunk) == 0; });
+    }
     return same;
   }
 
@@ -185,10 +189,8 @@ class HomeTarget final : public VersionTarget {
 
   void abandon() override {}
 
-  Status save_progress() override {
-    // Barrier: nothing refers to it yet; what is durable is found equal after a crash.
-    return volume_.medium().barrier(PERDURA_SITE("pages of a copy"));
-  }
+  /// Each page is where it will be.
+  Status save_progress() override { return {}; }
 
   Result<u64> commit() override {
     u64 bytes = 0;
@@ -212,13 +214,19 @@ class HomeTarget final : public VersionTarget {
     const format::Extent& home = homes_[number];
     if (there_.size() < bytes.size()) there_ = AlignedBuffer(bytes.size());
     const u64 place = region::HomeMap::page_place(home, begin);
-    PERDURA_TRY(volume_.medium().read(place, there_.first(bytes.size())));
+    const media::ReadRequest request{place, there_.first(bytes.size())};
+    PERDURA_TRY(volume_.medium().load({&request, 1}));
     u64 sent = 0;
     for (u64 at = 0; at < bytes.size(); at += kPageBytes) {
       const std::byte* const page = bytes.data() + at;
       sums_[number][(begin + at - home.region_offset) / kPageBytes] =
           page_checksum(page, (begin + at) / kLineBytes);
-      if (std::memcmp(there_.data() + at, page, kPageBytes) == 0) continue;
+      const bool is_there = volume_.medium().whole(
+          place + at, there_.data() + at, kPageBytes, PERDURA_SITE("page of a copy"),
+          [&](const std::byte* bytes_there) {
+            return std::memcmp(bytes_there, page, kPageBytes) == 0;
+          });
+      if (is_there) continue;
       PERDURA_TRY(volume_.medium().write(place + at, {page, kPageBytes},
                                          PERDURA_SITE("page of a copy")));
       sent += kPageBytes;

@@ -37,7 +37,7 @@ class VersionTarget {
     u64 sent_bytes = 0;     ///< of these, written: parts of zeros are not
   };
   virtual Result<Put> put(u64 offset, media::Bytes bytes) = 0;
-  /// What was put is durable, and not sent again after a crash.
+  /// What was put is not sent again after a crash, as far as it is durable by then.
   virtual Status save_progress() = 0;
   /// Instead of commit(), where nothing failed: the version is not to be after all.
   virtual void abandon() = 0;

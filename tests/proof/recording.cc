@@ -208,6 +208,7 @@ void Run::failing_back_up(const media::Fault& fault) {
   auto original = std::move(store_);
   test::Ledger* const ledger = ledger_;
   end_session();
+  if (random(2) == 0) tear();
   store_ = std::move(original);
   ledger_ = ledger;
 }
@@ -299,6 +300,10 @@ void Run::kill() {
 
 void Run::cut_power() {
   kill();
+  tear();
+}
+
+void Run::tear() {
   const media::History& history = sessions_.back().history;
   // In the middle of what came after the last acknowledgement.
   const size_t from = sessions_.back().last_acknowledged();

@@ -129,9 +129,9 @@ class Run {
   /// recorded: open_original() opens it, or goes on with it as after the death of its process.
   void use_original(Engine engine);
   void open_original();
-  /// A session of its own: its newest version is sent. Not if `fault` is one: then it ends where a
-  /// call of the medium failed.
+  /// A session of its own: its newest version is sent.
   void back_up();
+  /// The same, which ends where a call of the medium fails, or the power does after that.
   void failing_back_up(const media::Fault& fault);
   /// A session in which its versions are drained; drained() waits for the newest one, and
   /// acknowledges it.
@@ -226,6 +226,7 @@ class Run {
   std::unique_ptr<media::Medium> wrap(std::unique_ptr<media::Medium> inner);
   void begin_session();
   void end_session();
+  void tear();
   detail::Transactions& transactions();
   void acknowledge_commits(u64 durable);
   void acknowledge(u64 version);
