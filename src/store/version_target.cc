@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/aligned_buffer.hpp"
@@ -217,21 +218,29 @@ class HomeTarget final : public VersionTarget {
     const media::ReadRequest request{place, there_.first(bytes.size())};
     PERDURA_TRY(volume_.medium().load({&request, 1}));
     u64 sent = 0;
-    for (u64 at = 0; at < bytes.size(); at += kPageBytes) {
-      const std::byte* const page = bytes.data() + at;
-      sums_[number][(begin + at - home.region_offset) / kPageBytes] =
-          page_checksum(page, (begin + at) / kLineBytes);
-      const bool is_there = volume_.medium().whole(
-          place + at, there_.data() + at, kPageBytes, PERDURA_SITE("page of a copy"),
-          [&](const std::byte* bytes_there) {
-            return std::memcmp(bytes_there, page, kPageBytes) == 0;
-          });
-      if (is_there) continue;
-      PERDURA_TRY(volume_.medium().write(place + at, {page, kPageBytes},
-                                         PERDURA_SITE("page of a copy")));
-      sent += kPageBytes;
+    u64 run = 0;  // pages before `at` that are to be written together
+    for (u64 at = 0; at <= bytes.size(); at += kPageBytes) {
+      const bool differs = at != bytes.size() && is_other(home, begin + at, bytes.data() + at,
+                                                          there_.data() + at, sums_[number]);
+      if (differs) {
+        run += kPageBytes;
+        continue;
+      }
+      if (run == 0) continue;
+      PERDURA_TRY(volume_.medium().write(place + at - run, bytes.subspan(at - run, run),
+                                         PERDURA_SITE("pages of a copy")));
+      sent += std::exchange(run, 0);
     }
     return sent;
+  }
+
+  /// Of a page that is at `there`; notes its checksum.
+  bool is_other(const format::Extent& home, u64 offset, const std::byte* page,
+                const std::byte* there, std::vector<u64>& sums) const {
+    sums[(offset - home.region_offset) / kPageBytes] = page_checksum(page, offset / kLineBytes);
+    return !volume_.medium().whole(
+        region::HomeMap::page_place(home, offset), there, kPageBytes, PERDURA_SITE("page of a copy"),
+        [page](const std::byte* at) { return std::memcmp(at, page, kPageBytes) == 0; });
   }
 
   region::Volume& volume_;

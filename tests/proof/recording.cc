@@ -157,6 +157,27 @@ void Run::use_original(Engine engine) {
   original_ = engine;
 }
 
+void Run::use_copied_original(Engine engine) {
+  if (engine == Engine::kRemap) use_chunks(4096, 3);
+  options.engine = engine;
+  original_ = engine;
+}
+
+// The version has the number that it has in the original.
+void Run::copy() {
+  const u64 steps = steps_so_far();
+  store_->close();
+  store_.reset();
+  begin_session();
+  store::CopyOptions copy;
+  copy.progress_bytes = 64 * kKiB;
+  copy.wrap_to = [this](std::unique_ptr<media::Medium> inner) { return wrap(std::move(inner)); };
+  const auto copied = value_or_throw(store::copy(original_uri(), uri(), copy));
+  steps_begun_[copied.regions[0].version] = steps;
+  acknowledge(copied.regions[0].version);
+  end_session();
+}
+
 std::string Run::original_uri() const {
   return proof::uri(medium_, folder_.path(kOriginalFile));
 }

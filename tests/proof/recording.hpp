@@ -128,6 +128,10 @@ class Run {
   /// What is recorded, in chunks, is a backup of another store, which has this engine and is not
   /// recorded: open_original() opens it, or goes on with it as after the death of its process.
   void use_original(Engine engine);
+  /// What is recorded is kept in this way, and begins as a copy of another store, by copy(). The
+  /// original is not open any more then.
+  void use_copied_original(Engine engine);
+  void copy();
   void open_original();
   /// A session of its own: its newest version is sent.
   void back_up();

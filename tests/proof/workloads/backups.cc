@@ -39,6 +39,30 @@ const Registration kOfCopies({"backups-of-copies", kWhat,
 const Registration kFailed({"backups-cut-short", kCutShort,
                             [](Run& run) { cut_short(run, Engine::kRemap); }});
 
+void copy(Run& run, Engine engine) {
+  run.use_copied_original(engine);
+  run.node_words_max = 100;
+  run.open_original();
+  run.steps(20 + run.random(20));
+  run.store().checkpoint();
+  run.copy();
+  for (int session = 0; session < 2; ++session) {
+    run.open();
+    for (int i = 0; i < 3; ++i) {
+      run.steps(1 + run.random(5));
+      run.checkpoint();
+    }
+    run.kill();
+  }
+}
+constexpr const char* kCopied = "a store begins as a copy of another one, and the work goes on";
+const Registration kCopyWithLog({"copied-log", kCopied,
+                                 [](Run& run) { copy(run, Engine::kRedoLog); }});
+const Registration kCopyInChunks({"copied-chunks", kCopied,
+                                  [](Run& run) { copy(run, Engine::kRemap); }, kOnServers});
+const Registration kCopyInCopies({"copied-copies", kCopied,
+                                  [](Run& run) { copy(run, Engine::kDualCopy); }});
+
 /// The process ends between versions and in the middle of one, and the next one goes on.
 void drain(Run& run, Engine engine) {
   run.use_original(engine);
