@@ -153,7 +153,7 @@ class HomeTarget final : public VersionTarget {
   HomeTarget(region::Volume& volume, const format::RegionRecord& region, format::ExtentKind kind)
       : volume_(volume), region_(region), kind_(kind) {}
 
-  u64 newest() const override { return volume_.replayed_version(region_.region); }
+  u64 newest() const override { return 0; }
   u64 part_bytes() const override { return kPageBytes; }
 
   Status begin(u64 version, u64 backed_bytes, const format::VersionSource&) override {
@@ -203,9 +203,7 @@ class HomeTarget final : public VersionTarget {
                                          PERDURA_SITE("checksums of a copy")));
       bytes += table.size();
     }
-    // Barrier: the home image with its checksums is durable before the superblock says that it is
-    // a version.
-    PERDURA_TRY(volume_.medium().barrier(PERDURA_SITE("copied home image")));
+    // Its barriers come before the region is finished: until then nobody asks which version it has.
     PERDURA_TRY(volume_.set_newest(region_.region, version_));
     return bytes;
   }
