@@ -11,6 +11,8 @@ Status run(Execution& execution, const Options& options, Recovered& recovered) {
                  store::open_volume(execution.medium(), true, options.log_segment_bytes));
   const auto found = store::find_region(*recovered.volume, options.region);
   if (!found) return {};
+  // Of one to which a copy was not completed nobody sees anything.
+  if (recovered.volume->is_unfinished(found->region)) return {};
   const format::RegionRecord& region = recovered.region = *found;
   if (region.engine == format::EngineId::kRemap) {
     PERDURA_ASSIGN(recovered.chunks, store::recover_chunks(*recovered.volume, region, 0));

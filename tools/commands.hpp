@@ -1,12 +1,19 @@
 // The subcommands of perdura. Each prints to stdout what it found, and returns the exit code.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
+
+#include <perdura/options.hpp>
 
 #include "base/bits.hpp"
 #include "base/result.hpp"
 #include "media/medium.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace perdura::tools {
 
@@ -32,6 +39,21 @@ struct Arguments {
   std::string overflow;        ///< check, remove: the URI of the overflow store; "": there is none
   bool overflow_lost = false;  ///< remove: nobody has it any more
 };
+
+/// Of copy, backup and restore.
+struct CopyArguments {
+  std::string from;
+  std::string to;
+  media::MediumOptions medium;
+  std::string region;
+  u64 version = 0;
+  u64 bytes_per_second = 0;
+  u32 versions_kept = 0;
+  bool adopts = false;
+  std::optional<Engine> engine;
+  bool json = false;
+};
+enum class CopyKind { kCopy, kBackup, kRestore };
 
 struct AdviseArguments {
   std::vector<std::string> command;
@@ -61,6 +83,11 @@ int rollback(const Arguments& arguments);
 int remove(const Arguments& arguments);
 int compact(const Arguments& arguments);
 int identity(const Arguments& arguments);
+int copy(const CopyArguments& arguments);
+int backup(const CopyArguments& arguments);
+int restore(const CopyArguments& arguments);
+/// The command, in `app`.
+const CLI::App* add_copy(CLI::App& app, CopyKind kind, CopyArguments& arguments);
 int advise(const AdviseArguments& arguments);
 /// classify, refactor: the program that does it takes all arguments.
 int source_tools(char** argv);

@@ -76,7 +76,8 @@ void print_space(const RegionDescription& region) {
                    bytes_text(region.record.limit_bytes), aliases_text(region.record.aliases),
                    bytes_text(region.backed_bytes), count_text(region.extents.size(), "extent"),
                    bytes_text(region.home_bytes)));
-  if (region.log) print_log(region, *region.log);
+  if (region.is_unfinished) line("versions", "none yet: a copy to it was not completed");
+  else if (region.log) print_log(region, *region.log);
   else if (region.copy)
     line("versions",
          fmt::format("{} durable, in copy {} of two", region.durable_version, *region.copy + 1));

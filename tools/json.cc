@@ -15,6 +15,10 @@ Json version_json(const store::VersionDescription& version) {
   return {{"version", version.number},
           {"time_ns", version.time_ns},
           {"origin", version.origin == 0 ? Json() : Json(version.origin)},
+          {"source", version.source.version == 0
+                         ? Json()
+                         : Json({{"uuid", uuid_text(version.source.uuid)},
+                                 {"version", version.source.version}})},
           {"changed_chunks", version.changed_chunks},
           {"written_bytes", version.written_bytes},
           {"backed_bytes", version.backed_bytes}};
@@ -145,6 +149,7 @@ Json region_json(const store::RegionDescription& region) {
                {"aliases", region.record.aliases},
                {"chunk_bytes", region.record.chunk_bytes},
                {"versions_kept", region.record.versions_kept},
+               {"is_unfinished", region.is_unfinished},
                {"durable_version", region.durable_version},
                {"replayed_version", region.replayed_version},
                {"versions", region_versions_json(region)},

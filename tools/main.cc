@@ -61,6 +61,7 @@ constexpr const char* kGeneralFooter =
     "rollback,\n"
     "remove, compact and identity --new write to it, and nobody may have it open to write "
     "meanwhile.\n"
+    "copy, backup and restore read one store and write another.\n"
     "advise runs the program that it is given, and writes where --dir says. classify and refactor\n"
     "read sources. `perdura COMMAND --help` says more.";
 constexpr const char* kFooter =
@@ -226,6 +227,10 @@ int run(int argc, char** argv) {
   identity_command->add_flag("--new", arguments.renew, "draw a new identity");
   StatsArguments stats_arguments;
   const CLI::App* stats_command = add_stats(app, stats_arguments);
+  CopyArguments copy_arguments;
+  const CLI::App* copy_command = add_copy(app, CopyKind::kCopy, copy_arguments);
+  const CLI::App* backup_command = add_copy(app, CopyKind::kBackup, copy_arguments);
+  const CLI::App* restore_command = add_copy(app, CopyKind::kRestore, copy_arguments);
   AdviseArguments advise_arguments;
   const CLI::App* advise_command = add_advise(app, advise_arguments);
   for (const auto& [name, what] :
@@ -246,6 +251,9 @@ int run(int argc, char** argv) {
       (!arguments.overflow.empty() || arguments.overflow_lost))
     throw std::invalid_argument(
         "remove: --overflow is for an --object; remove the region of the overflow store there");
+  if (copy_command->parsed()) return copy(copy_arguments);
+  if (backup_command->parsed()) return backup(copy_arguments);
+  if (restore_command->parsed()) return restore(copy_arguments);
   if (stats_command->parsed()) return stats(stats_arguments);
   if (advise_command->parsed()) return advise(advise_arguments);
   if (versions_command->parsed()) return versions(arguments);

@@ -25,16 +25,22 @@ std::string time_text(u64 time_ns) {
 void print_versions(const store::Description& description) {
   for (const store::RegionDescription& region : description.regions) {
     if (description.regions.size() > 1) fmt::print("region '{}'\n", printable(region.name()));
-    if (region.log)
+    if (region.is_unfinished)
+      fmt::print("none yet: a copy to region '{}' was not completed\n", printable(region.name()));
+    else if (region.log)
       fmt::print("{}: a redo log keeps the newest version alone\n", region.durable_version);
-    if (region.copy)
+    else if (region.copy)
       fmt::print("{}: a region in two copies keeps the newest version alone\n",
                  region.durable_version);
     for (const store::VersionDescription& version : region.versions)
-      fmt::print("{}: {}, {} of {}, {} written{}\n", version.number, time_text(version.time_ns),
+      fmt::print("{}: {}, {} of {}, {} written{}{}\n", version.number, time_text(version.time_ns),
                  count_text(version.changed_chunks, "changed chunk"),
                  bytes_text(region.record.chunk_bytes), bytes_text(version.written_bytes),
-                 version.origin == 0 ? "" : fmt::format(", goes back to {}", version.origin));
+                 version.origin == 0 ? "" : fmt::format(", goes back to {}", version.origin),
+                 version.source.version == 0
+                     ? ""
+                     : fmt::format(", is version {} of {}", version.source.version,
+                                   uuid_text(version.source.uuid)));
   }
 }
 

@@ -20,8 +20,10 @@ enum class EventKind : int {
   kOperationsWaitedFor = 6,  ///< a checkpoint has waited for operations to end for two seconds
   kShared = 7,            ///< points of a container find objects of another one (warn_of_sharing)
   kOutsideOperation = 8,  ///< the program stores outside of operations (Options::strict)
+  kDrainFailed = 9,  ///< a version could not be sent to the second place (Options::drain), or was
+                     ///< not when the store was closed
 };
-constexpr int kEventKinds = 9;
+constexpr int kEventKinds = 10;
 
 /// "checkpoint failed", …
 const char* name_of(EventKind kind);

@@ -176,6 +176,20 @@ struct Options {
   /// Permit a store on a network file system, whose locks and flushes cannot be trusted.
   bool allow_network_filesystem = false;
 
+  /// A second place, any URI, to which versions go behind this one (docs/backup.md): the newest one
+  /// each time, in the background, leaving out others where that takes longer than they come. It
+  /// has a version whole or not at all, is a store that opens as any other, and keeps as many
+  /// versions as it was made with, or 8. What fails there is an event (EventKind::kDrainFailed), is
+  /// tried again, and fails nothing here. Not with Engine::kDualCopy; "": none.
+  std::string drain = {};
+
+  /// What the drain reads of this store at most, bytes a second; 0: as fast as it goes.
+  std::uint64_t drain_bytes_per_second = 0;
+
+  /// How long closing waits at most until the last version is there, milliseconds; an event says
+  /// what is not.
+  std::uint32_t drain_wait_ms = 10'000;
+
   /// Called for what no call returns: perdura/event.hpp. Where there is none each is a line on
   /// stderr, of a kind and store at most one a second. A store that is open to be read tells of
   /// damage.
@@ -222,6 +236,12 @@ struct Statistics {
   std::uint64_t events = 0;               ///< told since the store was opened (Options::on_event)
   std::uint64_t untyped_allocations = 0;  ///< of the process, of code that is compiled with
                                           ///< --perdura-types: what they gave is in no container
+  std::uint64_t drained_version = 0;   ///< newest one that the drain has (Options::drain); 0: none
+  std::uint64_t drained_versions = 0;  ///< that it has been sent
+  std::uint64_t drain_skipped = 0;     ///< versions that it was not, as newer ones were there
+  std::uint64_t drain_read_bytes = 0;  ///< read of this store for it
+  std::uint64_t drain_bytes = 0;       ///< written there, with all that describes versions
+  std::uint64_t drain_failures = 0;    ///< attempts that failed
 };
 
 }  // namespace perdura

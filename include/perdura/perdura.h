@@ -82,7 +82,8 @@ enum perdura_event_kind {
   PERDURA_EVENT_UNREPORTED_PARTS = 5,
   PERDURA_EVENT_OPERATIONS_WAITED_FOR = 6,
   PERDURA_EVENT_SHARED = 7,
-  PERDURA_EVENT_OUTSIDE_OPERATION = 8
+  PERDURA_EVENT_OUTSIDE_OPERATION = 8,
+  PERDURA_EVENT_DRAIN_FAILED = 9
 };
 
 /* What no call returns; what each kind means, and what a listener may do, is in perdura/event.hpp.
@@ -99,6 +100,7 @@ typedef void (*perdura_event_listener)(const perdura_event* event, void* user);
 /* For fields of which 0 takes a default that is another number: none at all. */
 #define PERDURA_NO_OVER_PROVISIONING UINT32_MAX
 #define PERDURA_NO_BACKGROUND_VERIFICATION UINT64_MAX
+#define PERDURA_NO_DRAIN_WAIT UINT32_MAX
 
 /* Zero-initialise it; a zero field takes the default of perdura/options.hpp. Fields are only ever
  * added at the end, and a program may run with a library of another version: perdura_open hands
@@ -134,6 +136,9 @@ typedef struct perdura_options {
   perdura_event_listener on_event; /* NULL: events are lines on stderr */
   void* on_event_user;
   int strict; /* 1: see perdura/options.hpp */
+  const char* drain; /* NULL: none */
+  uint64_t drain_bytes_per_second;
+  uint32_t drain_wait_ms; /* or PERDURA_NO_DRAIN_WAIT */
 } perdura_options;
 
 /* Fails with PERDURA_UNSUPPORTED where the program sets an option that this library is too old to
@@ -235,6 +240,14 @@ int perdura_wait(perdura_store* store, uint64_t version);
 /* Every `milliseconds` in the background; 0 stops. */
 int perdura_checkpoint_every(perdura_store* store, uint32_t milliseconds);
 uint64_t perdura_durable_version(perdura_store* store);
+/* The newest version that the second place has (perdura_options.drain); 0: none. */
+uint64_t perdura_drained_version(perdura_store* store);
+
+/* Add the newest durable version to a backup of the store at `uri`, sending what it does not have
+ * (docs/backup.md). bytes_per_second: read at most; 0: as fast as it goes. version, which may be
+ * NULL: of this store, which the backup has from then on. Not inside an operation. */
+int perdura_backup(perdura_store* store, const char* uri, uint64_t bytes_per_second,
+                   uint64_t* version);
 
 /* A snapshot of a store's counters; what each means is in perdura/options.hpp (Statistics). Times
  * are nanoseconds. Fields are only ever added at the end; those that the library does not know are
@@ -276,6 +289,12 @@ typedef struct perdura_statistics {
   uint64_t group_wait_ns;
   uint64_t events;
   uint64_t untyped_allocations;
+  uint64_t drained_version;
+  uint64_t drained_versions;
+  uint64_t drain_skipped;
+  uint64_t drain_read_bytes;
+  uint64_t drain_bytes;
+  uint64_t drain_failures;
 } perdura_statistics;
 int perdura_get_statistics_sized(perdura_store* store, perdura_statistics* statistics,
                                  size_t statistics_bytes);

@@ -46,6 +46,16 @@ struct HeapAudit {
   std::uint64_t types = 0;  ///< that blocks have or had
 };
 
+/// Of Store::backup.
+struct BackupOptions {
+  std::uint64_t bytes_per_second = 0;  ///< read at most; 0: as fast as it goes
+  std::uint32_t versions_kept = 0;     ///< by a backup made now, 1 to 1024; 0: 8
+  bool adopts = false;  ///< go on also where another store's versions are there, or its own
+};
+
+/// Where a version is durable: here, or in the second place (Options::drain) as well.
+enum class Where { kHere, kDrain };
+
 /// Brackets one consistent step of a program: no checkpoint falls inside it. Operations nest; one
 /// that starts while a checkpoint fixes its change set waits for microseconds. Must end in the
 /// thread that began it. Not copyable, not movable.
@@ -278,6 +288,15 @@ class Store {
   void checkpoint_every(std::chrono::milliseconds interval);
   /// The newest version that survives a crash; 0 before the first.
   std::uint64_t durable_version() const noexcept;
+  /// The same of the second place; 0 where it has none, and without one.
+  std::uint64_t durable_version(Where where) const noexcept;
+
+  /// Add the newest durable version to a backup of this region at `uri` (docs/backup.md), which is
+  /// made where there is none: what it does not have is sent. Returns the version, of this store,
+  /// that is there from then on. Threads may store and take checkpoints meanwhile. Must not be
+  /// called inside an operation, nor in a transaction. Throws kMisuse where `uri` has another
+  /// store's versions, or its own; kLocked where it is open; kNotFound before the first version.
+  std::uint64_t backup(std::string_view uri, const BackupOptions& options = {});
 
   // --- looking inside -----------------------------------------------------------------------
 

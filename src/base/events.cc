@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kNames[] = {
     "checkpoint failed", "checkpoint late",  "medium slow",           "damage",
     "other tracker",     "unreported parts", "operations waited for", "shared objects",
-    "outside operation"};
+    "outside operation", "drain failed"};
 static_assert(std::size(kNames) == kEventKinds);
 
 std::array<std::atomic<bool>, kEventKinds> said_in_process{};

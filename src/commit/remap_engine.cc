@@ -106,7 +106,9 @@ void RemapEngine::set_entry(u32 level, u64 index, const ChunkEntry& entry) {
 }
 
 Status RemapEngine::write_chunk(u64 index, const std::byte* bytes) {
-  if (config_.withheld->contains(index * (chunk_bytes_ / kPageBytes))) return {};
+  if (config_.withheld != nullptr &&
+      config_.withheld->contains(index * (chunk_bytes_ / kPageBytes)))
+    return {};
   written_.changed_bytes += chunk_bytes_;
   if (is_zero(bytes, chunk_bytes_)) {
     set_entry(0, index, {});
@@ -147,6 +149,35 @@ Status RemapEngine::capture_selection(const Selection::Lines&) {
                  "'" + config_.volume->name() +
                      "' keeps its region in chunks, so no object of it can become durable by "
                      "itself; use a store with a redo log"};
+}
+
+// --- copies of other stores' versions ------------------------------------------------------------
+
+void RemapEngine::begin_copy(u64 version, u64 backed_bytes, const format::VersionSource& source) {
+  begin(version);
+  stage_.capture();
+  source_ = source;
+  map_.resize(std::max(map_.chunks(), backed_bytes / chunk_bytes_));
+}
+
+// No mutator waits, so that memory to undo it is taken as it comes.
+Status RemapEngine::copy_chunk(u64 index, const std::byte* bytes) {
+  if (changes_.size() == changes_.capacity()) changes_.reserve(2 * changes_.size() + 64);
+  if (taken_.size() == taken_.capacity()) taken_.reserve(2 * taken_.size() + 64);
+  return write_chunk(index, bytes);
+}
+
+Status RemapEngine::adopt_chunk(u64 index, const ChunkEntry& entry) {
+  taken_.push_back({entry.place, chunk_bytes_});
+  set_entry(0, index, entry);
+  return {};
+}
+
+// Without barriers: whoever finds it compares each chunk.
+Status RemapEngine::save_progress() {
+  PERDURA_TRY(write_nodes());
+  PERDURA_TRY(buffers_.drain());
+  return write_progress(*config_.volume, config_.record, make_record());
 }
 
 // --- commit -------------------------------------------------------------------------------------
@@ -223,7 +254,7 @@ void RemapEngine::publish() noexcept {
   bytes_written_ += written_.bytes;
 }
 
-Status RemapEngine::write_record() {
+VersionRecord RemapEngine::make_record() const {
   VersionRecord record{};
   record.magic = format::kVersionMagic;
   record.region = config_.record.region;
@@ -234,11 +265,16 @@ Status RemapEngine::write_record() {
   record.changed_bytes = written_.bytes;
   record.levels = map_.levels();
   record.chunk_bytes = config_.record.chunk_bytes;
+  record.source = source_;
   const std::vector<ChunkEntry>& top = map_.level(map_.levels());
   std::copy(top.begin(), top.end(), record.top);
+  return record;
+}
+
+Status RemapEngine::write_record() {
   doubtful_.reserve(doubtful_.size() + taken_.size());
   record_begun_ = true;
-  return write_version(*config_.volume, config_.record, record);
+  return write_version(*config_.volume, config_.record, make_record());
 }
 
 void RemapEngine::give_back(std::span<const Retiring::Place> places) noexcept {

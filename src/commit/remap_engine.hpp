@@ -54,13 +54,25 @@ class RemapEngine final : public Engine {
  public:
   struct Config {
     region::Volume* volume = nullptr;
-    region::Region* region = nullptr;
+    region::Region* region = nullptr;  ///< nullptr: versions are copied from elsewhere
     region::ChunkSpace* space = nullptr;
     format::RegionRecord record{};
     bool whole_chunks = false;
     const PageSet* withheld = nullptr;  ///< that are to be in no version: whole chunks
   };
   RemapEngine(const Config& config, RecoveredVersions recovered);
+
+  /// Of an engine without a region, for a version whose chunks come from another store. Instead of
+  /// begin() and a capture: begin_copy(), then any of these, then prepare().
+  void begin_copy(u64 version, u64 backed_bytes, const format::VersionSource& source);
+  Status copy_chunk(u64 index, const std::byte* bytes);
+  /// The chunk lies there already: an attempt at this version that was cut short has written it,
+  /// and nothing else has that place.
+  Status adopt_chunk(u64 index, const format::ChunkEntry& entry);
+  /// What was copied so far is found again by commit::read_progress(), as far as it is durable.
+  Status save_progress();
+  /// Of the version that is being copied, else the newest one.
+  const VersionMap& map() const { return map_; }
 
   u64 unit_bytes() const override { return chunk_bytes_; }
   void begin(u64 version) override;
@@ -91,6 +103,7 @@ class RemapEngine final : public Engine {
   void set_entry(u32 level, u64 index, const format::ChunkEntry& entry);
   Status write_nodes();
   Status pad_nodes();
+  format::VersionRecord make_record() const;
   Status write_record();
   void give_back(std::span<const Retiring::Place> places) noexcept;
   void retire();
@@ -112,6 +125,7 @@ class RemapEngine final : public Engine {
   // --- of the version that is written
   Stage stage_;
   u64 version_ = 0;
+  format::VersionSource source_{};
   std::vector<Change> changes_;  ///< of the map
   std::vector<Retiring::Place> taken_;
   u64 chunks_before_ = 0;

@@ -26,6 +26,7 @@ u64 Sequence::cut(Attempt& attempt) {
 Status Sequence::take(Attempt& attempt) {
   if (attempt.selection != nullptr) {
     PERDURA_TRY(attempt.selection->select());
+    if (config_.selected) config_.selected(attempt.version, attempt.selection->lines().numbers);
     return config_.engine->capture_selection(attempt.selection->lines());
   }
   // Before anything can fail for want of space: what has failed so is not tried the same way again.
@@ -46,6 +47,7 @@ Status Sequence::capture_stopped(Attempt& attempt) {
   changed_pages_ = changes.pages();
   if (attempt.empty) return {};
   note_(changes);
+  if (config_.changes) config_.changes(attempt.version, changes);
   return config_.engine->capture_stopped(changes);
 }
 
@@ -69,6 +71,7 @@ Status Sequence::write(Attempt& attempt, bool has_versions) {
     PERDURA_TRY(config_.engine->capture(changes, *config_.snapshot));
     config_.snapshot->close();  // nothing is copied aside while a barrier is waited for
     note_(changes);
+    if (config_.changes) config_.changes(attempt.version, changes);
   }
   // Nothing changed: the last version holds it all. An asynchronous one was promised a number.
   attempt.empty = attempt.empty && attempt.trigger != Attempt::Trigger::kAsync && has_versions;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 
 #include "commit/engine.hpp"
 #include "track/mutators.hpp"
@@ -63,6 +64,10 @@ class Sequence {
     EpochGuest* epochs = nullptr;
     /// Stopped capture: shown each change set while the mutators stand still (verify_reports).
     std::function<void(const track::DirtyMap&)> inspect;
+    /// Told of what a version will have changed, before it is durable. One that fails was told all
+    /// the same, and so is the next one of its number.
+    std::function<void(u64 version, const track::DirtyMap&)> changes;
+    std::function<void(u64 version, std::span<const u64> lines)> selected;
   };
   /// `note` is told of each change set.
   Sequence(const Config& config, std::function<void(const track::DirtyMap&)> note)

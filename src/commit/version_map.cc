@@ -30,9 +30,10 @@ u64 wall_clock_ns() {
 }
 
 bool record_fits(const VersionRecord& record, const region::Volume& volume,
-                 const format::RegionRecord& region, u64 slot) {
+                 const format::RegionRecord& region, u64 slot,
+                 u32 magic = format::kVersionMagic) {
   const u64 chunks = record.backed_bytes / region.chunk_bytes;
-  return record.checksum == record_checksum(record) && record.magic == format::kVersionMagic &&
+  return record.checksum == record_checksum(record) && record.magic == magic &&
          record.region == region.region && record.store_id == volume.store_id() &&
          record.version != 0 && record.version <= format::kCounterMax &&
          record.version % format::version_slots(region) == slot &&
@@ -131,8 +132,10 @@ Result<VersionRecord> find_version(const region::Volume& volume,
                                       std::to_string(version) + "; it keeps " + kept};
 }
 
-Status write_version(region::Volume& volume, const format::RegionRecord& region,
-                     VersionRecord record) {
+namespace {
+
+Status write_copies(region::Volume& volume, const format::RegionRecord& region,
+                    VersionRecord& record) {
   PERDURA_ASSIGN(const format::Extent extent, version_records(volume, region));
   record.time_ns = wall_clock_ns();
   record.checksum = record_checksum(record);
@@ -142,9 +145,43 @@ Status write_version(region::Volume& volume, const format::RegionRecord& region,
     PERDURA_TRY(volume.medium().write_record(
         extent.medium_offset + format::version_record_offset(region, record.version, copy), bytes,
         PERDURA_SITE("version record")));
+  return {};
+}
+
+}  // namespace
+
+Status write_version(region::Volume& volume, const format::RegionRecord& region,
+                     VersionRecord record) {
+  PERDURA_TRY(write_copies(volume, region, record));
   // Barrier: the record is durable before the version is acknowledged, and before the places of the
   // oldest one are written again.
   return volume.medium().barrier(PERDURA_SITE("version record"));
+}
+
+Status write_progress(region::Volume& volume, const format::RegionRecord& region,
+                      VersionRecord record) {
+  record.magic = format::kProgressMagic;
+  return write_copies(volume, region, record);
+}
+
+Result<std::optional<VersionRecord>> read_progress(region::Volume& volume,
+                                                   const format::RegionRecord& region,
+                                                   u64 version) {
+  PERDURA_ASSIGN(const format::Extent extent, version_records(volume, region));
+  alignas(kPageBytes) std::byte bytes[sizeof(VersionRecord)];
+  for (u64 copy = 0; copy < 2; ++copy) {
+    const u64 place = extent.medium_offset + format::version_record_offset(region, version, copy);
+    PERDURA_TRY(volume.medium().load_pages(place, bytes));
+    const bool whole = volume.medium().whole(
+        place, bytes, sizeof bytes, PERDURA_SITE("progress record"), [&](const std::byte* at) {
+          return record_fits(*reinterpret_cast<const VersionRecord*>(at), volume, region,
+                             version % format::version_slots(region), format::kProgressMagic);
+        });
+    VersionRecord record;
+    std::memcpy(&record, bytes, sizeof record);
+    if (whole && record.version == version) return std::optional(record);
+  }
+  return std::optional<VersionRecord>();
 }
 
 Status sign_versions(region::Volume& volume, const format::RegionRecord& region, u64 store_id,

@@ -31,6 +31,14 @@ Result<format::VersionRecord> find_version(const region::Volume& volume,
 /// Make a version durable; all that it consists of is. Fills in checksum and time.
 Status write_version(region::Volume& volume, const format::RegionRecord& region,
                      format::VersionRecord record);
+/// Say how far a copy is that will be this version. It is no version, what it consists of need not
+/// be durable, and its places are free for everybody else: who goes on with the copy compares them.
+Status write_progress(region::Volume& volume, const format::RegionRecord& region,
+                      format::VersionRecord record);
+/// What was said of this version last, if that is still there.
+Result<std::optional<format::VersionRecord>> read_progress(region::Volume& volume,
+                                                           const format::RegionRecord& region,
+                                                           u64 version);
 /// Write one copy of the records of all kept versions once more, as those of the store with the id
 /// `store_id`.
 Status sign_versions(region::Volume& volume, const format::RegionRecord& region, u64 store_id,

@@ -41,8 +41,9 @@ constexpr u64 kFeatureCopies = 8;    ///< a region lives in two copies
 constexpr u64 kFeatureObjects = 32;  ///< a region holds objects; 4 and 16: early forms
 /// Objects of a region may be in an overflow store; or it is the region of such a store.
 constexpr u64 kFeatureOverflow = 64;
-constexpr u64 kKnownIncompatible =
-    kFeatureAliases | kFeatureRemap | kFeatureObjects | kFeatureCopies | kFeatureOverflow;
+constexpr u64 kFeatureUnfinished = 128;  ///< copies to regions have not been completed
+constexpr u64 kKnownIncompatible = kFeatureAliases | kFeatureRemap | kFeatureObjects |
+                                   kFeatureCopies | kFeatureOverflow | kFeatureUnfinished;
 
 constexpr u32 kRegionsMax = 16;  ///< numbered from 1
 constexpr u64 kRegionBytesMax = u64{1} << 44;
@@ -85,7 +86,7 @@ struct Superblock {
   u32 directory_bytes;
   u64 directory_sequence;
   u64 directory_checksum;
-  u64 reserved2;
+  u64 unfinished;  ///< a bit for each region (number 1 first) to which a copy was not completed
   RegionState regions[kRegionsMax];  ///< number 1 first
   /// Of each: so many versions behind the replayed one were durable. There may be more.
   u32 confirmed[kRegionsMax];
@@ -102,6 +103,7 @@ static_assert(offsetof(Superblock, sequence) == 80 && offsetof(Superblock, clean
 static_assert(offsetof(Superblock, medium_bytes) == 104);
 static_assert(offsetof(Superblock, directory_slot) == 112);
 static_assert(offsetof(Superblock, directory_checksum) == 128);
+static_assert(offsetof(Superblock, unfinished) == 136);
 static_assert(offsetof(Superblock, regions) == 144);
 static_assert(offsetof(Superblock, confirmed) == 400);
 static_assert(offsetof(Superblock, ended_logs_session) == 464);

@@ -26,8 +26,23 @@ constexpr u64 kNodeEntries = kNodeBytes / sizeof(ChunkEntry);
 constexpr u64 kTopEntries = 240;
 constexpr u32 kLevelsMax = 4;  ///< enough for a region of kRegionBytesMax in the smallest chunks
 
-constexpr u32 kVersionMagic = 0x53524556;  // "VERS"
+constexpr u32 kVersionMagic = 0x53524556;   // "VERS"
+constexpr u32 kProgressMagic = 0x54524150;  // "PART": a copy is being written; it is no version
 constexpr u64 kVersionRecordBytes = 4096;
+
+/// Of a version that was copied from another store: from which, and how its region was kept there.
+/// Zeros: it was not.
+struct VersionSource {
+  u8 uuid[16];
+  u64 version;          ///< there
+  u64 record_checksum;  ///< of its record there, where that store has chunks; else 0
+  u32 engine;           ///< EngineId
+  u32 chunk_bytes;      ///< as in the region's record there
+  u32 versions_kept;    ///< as well
+  u32 reserved;
+};
+static_assert(sizeof(VersionSource) == 48);
+static_assert(offsetof(VersionSource, version) == 16 && offsetof(VersionSource, engine) == 32);
 
 /// A durable version. In slot (version mod (versions kept + 1)) of each copy of the ring.
 struct VersionRecord {
@@ -43,11 +58,13 @@ struct VersionRecord {
   u64 changed_bytes;  ///< written for it, with map nodes
   u32 levels;         ///< of map nodes between `top` and the chunks
   u32 chunk_bytes;
-  u64 reserved[22];
+  VersionSource source;
+  u64 reserved[16];
   ChunkEntry top[kTopEntries];
 };
 static_assert(sizeof(VersionRecord) == kVersionRecordBytes);
 static_assert(offsetof(VersionRecord, levels) == 72);
+static_assert(offsetof(VersionRecord, source) == 80);
 static_assert(offsetof(VersionRecord, top) == 256);
 
 constexpr u64 version_slots(const RegionRecord& record) { return u64{record.versions_kept} + 1; }

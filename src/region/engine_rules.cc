@@ -126,7 +126,8 @@ constexpr u64 features_of_engines() {
   for (u16 id = 0; id < 64; ++id) features |= rules_of(static_cast<EngineId>(id)).feature;
   return features;
 }
-static_assert((features_of_engines() | format::kFeatureAliases) == format::kKnownIncompatible);
+static_assert((features_of_engines() | format::kFeatureAliases | format::kFeatureUnfinished) ==
+              format::kKnownIncompatible);
 
 }  // namespace
 

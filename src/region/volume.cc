@@ -316,6 +316,46 @@ Result<u64> Volume::count_session() {
 
 Status Volume::add_region(const RegionRecord& record) {
   std::lock_guard lock(mutex_);
+  return add_region_locked(record);
+}
+
+Status Volume::add_unfinished_region(const RegionRecord& record) {
+  std::lock_guard lock(mutex_);
+  const u64 bit = u64{1} << index_of(record.region);
+  superblock_.unfinished |= bit;
+  Status added = add_region_locked(record);
+  if (!added) superblock_.unfinished &= ~bit;
+  return added;
+}
+
+bool Volume::is_unfinished(u32 region) const {
+  std::lock_guard lock(mutex_);
+  return (superblock_.unfinished >> index_of(region) & 1) != 0;
+}
+
+Status Volume::check_finished(const RegionRecord& record) const {
+  if (!is_unfinished(record.region)) return {};
+  return Failure{Code::kNotFound,
+                 "region '" + std::string(record.name, ::strnlen(record.name, sizeof record.name)) +
+                     "' of '" + name() +
+                     "' has no version yet: a copy to it was begun and not completed; begin the "
+                     "same copy, backup or restore again, which goes on where it was, or remove "
+                     "the region with `perdura remove`"};
+}
+
+// One update for all of them: a store of several regions is there as a whole, or not yet.
+Status Volume::finish_regions(std::span<const u32> regions) {
+  std::lock_guard lock(mutex_);
+  const Superblock before = superblock_;
+  for (const u32 region : regions) superblock_.unfinished &= ~(u64{1} << index_of(region));
+  if (superblock_.unfinished == before.unfinished) return {};
+  superblock_.incompatible_features = features_of_regions();
+  Status written = write_superblock();
+  if (!written && superblock_.sequence == before.sequence) superblock_ = before;
+  return written;
+}
+
+Status Volume::add_region_locked(const RegionRecord& record) {
   const std::vector<Extent> before = extents_;
   const u64 records_bytes = engine_rules(record).version_records_bytes(record);
   if (records_bytes != 0) {
@@ -343,6 +383,7 @@ Status Volume::add_region(const RegionRecord& record) {
 Status Volume::remove_region(u32 region) {
   std::lock_guard lock(mutex_);
   PERDURA_TRY(check_unread(region));
+  u64 unfinished = superblock_.unfinished & ~(u64{1} << index_of(region));
   std::vector<RegionRecord> regions = regions_;
   std::vector<Extent> extents = extents_;
   std::erase_if(regions, [&](const RegionRecord& each) { return each.region == region; });
@@ -350,12 +391,14 @@ Status Volume::remove_region(u32 region) {
   const auto exchange = [&] {
     regions.swap(regions_);
     extents.swap(extents_);
+    std::swap(unfinished, superblock_.unfinished);
     return guarded([this] { return write_directory(); });
   };
   Status written = exchange();
   if (!written) {
     regions.swap(regions_);
     extents.swap(extents_);
+    std::swap(unfinished, superblock_.unfinished);
     return written;
   }
   if (const Status unread = check_unread(region); !unread) {

@@ -78,6 +78,13 @@ class Volume {
 
   /// A number and a name that no other has. One with chunks gets space for its version records.
   Status add_region(const format::RegionRecord& record);
+  /// The same of one that a copy is written to: it has no version until finish_regions().
+  Status add_unfinished_region(const format::RegionRecord& record);
+  bool is_unfinished(u32 region) const;
+  /// kNotFound of one that is unfinished, with what to do about it.
+  Status check_finished(const format::RegionRecord& record) const;
+  /// The copies to these regions are complete, and durable: from now on they are what they hold.
+  Status finish_regions(std::span<const u32> regions);
   /// Its space is free from then on. Nobody may use it; kLocked where somebody reads it.
   Status remove_region(u32 region);
   std::vector<format::RegionRecord> regions() const;
@@ -137,6 +144,7 @@ class Volume {
   explicit Volume(std::unique_ptr<media::Medium> medium, bool is_read_only = false)
       : medium_(std::move(medium)), is_read_only_(is_read_only) {}
 
+  Status add_region_locked(const format::RegionRecord& record);
   Status change_region(u32 region, const std::function<void(format::RegionRecord&)>& change);
   Status read_head();
   Status check_unread(u32 region) const;

@@ -73,7 +73,7 @@ Status Volume::read_directory(const Superblock& superblock) {
 }
 
 u64 Volume::features_of_regions() const {
-  u64 features = 0;
+  u64 features = superblock_.unfinished != 0 ? format::kFeatureUnfinished : 0;
   for (const RegionRecord& record : regions_) {
     if (record.aliases != 0) features |= format::kFeatureAliases;
     features |= engine_rules(record).feature;

@@ -120,7 +120,8 @@ Options options_of(const perdura_options* given, std::size_t bytes) {
          versions_kept, over_provisioning, whole_chunks, read_only, version, compare,
          region_limit_bytes, region_address, log_limit_bytes, log_segment_bytes, verify_reports,
          strict, lazy_recovery, verify, on_damage, verify_bytes_per_second, confirm_versions,
-         huge_pages, allow_network_filesystem, on_event] = chosen;
+         huge_pages, allow_network_filesystem, drain, drain_bytes_per_second, drain_wait_ms,
+         on_event] = chosen;
   create = options.must_exist == 0;
   if (options.region != nullptr) region = options.region;
   tracking = enum_of<Tracking>(options.tracking);
@@ -149,6 +150,9 @@ Options options_of(const perdura_options* given, std::size_t bytes) {
   confirm_versions = options.confirm_versions != 0;
   huge_pages = options.no_huge_pages == 0;
   allow_network_filesystem = options.allow_network_filesystem != 0;
+  if (options.drain != nullptr) drain = options.drain;
+  drain_bytes_per_second = options.drain_bytes_per_second;
+  take(options.drain_wait_ms, std::uint32_t{PERDURA_NO_DRAIN_WAIT}, drain_wait_ms);
   on_event = listener_of(options);
   return chosen;
 }
@@ -170,7 +174,9 @@ perdura_statistics statistics_of(const perdura::Statistics& statistics) {
                region_backed_bytes, pause_count, pause_p99_ns, pause_max_ns, verified_bytes,
                damaged_pages, recovery_ns, unreported, tracking, aliases, late_checkpoints,
                stop_waits, stop_wait_ns, log_wait_ns, checkpoint_waits, checkpoint_wait_ns,
-               group_waits, group_wait_ns, events, untyped_allocations] = statistics;
+               group_waits, group_wait_ns, events, untyped_allocations, drained_version,
+               drained_versions, drain_skipped, drain_read_bytes, drain_bytes, drain_failures] =
+      statistics;
   return {.durable_version = durable_version,
           .replayed_version = replayed_version,
           .checkpoints = checkpoints,
@@ -205,7 +211,13 @@ perdura_statistics statistics_of(const perdura::Statistics& statistics) {
           .group_waits = group_waits,
           .group_wait_ns = group_wait_ns,
           .events = events,
-          .untyped_allocations = untyped_allocations};
+          .untyped_allocations = untyped_allocations,
+          .drained_version = drained_version,
+          .drained_versions = drained_versions,
+          .drain_skipped = drain_skipped,
+          .drain_read_bytes = drain_read_bytes,
+          .drain_bytes = drain_bytes,
+          .drain_failures = drain_failures};
 }
 constexpr size_t kFirstStatisticsBytes = offsetof(perdura_statistics, late_checkpoints);
 
@@ -391,6 +403,21 @@ int perdura_audit_sized(perdura_store* store, perdura_heap_audit* audit, size_t 
 }
 
 uint64_t perdura_durable_version(perdura_store* store) { return store->store.durable_version(); }
+
+uint64_t perdura_drained_version(perdura_store* store) {
+  return store->store.durable_version(perdura::Where::kDrain);
+}
+
+int perdura_backup(perdura_store* store, const char* uri, uint64_t bytes_per_second,
+                   uint64_t* version) {
+  return c_call([&] {
+    if (uri == nullptr)
+      throw perdura::Error(perdura::Code::kInvalidArgument, "perdura_backup needs a URI, not NULL");
+    const std::uint64_t made = store->store.backup(
+        uri, {.bytes_per_second = bytes_per_second, .versions_kept = 0, .adopts = false});
+    if (version != nullptr) *version = made;
+  });
+}
 
 // What programs call that were compiled before sizes were handed over: in this file the names are
 // those of the inline functions, which are not to be called here.

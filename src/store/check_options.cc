@@ -75,6 +75,8 @@ Status check_options(const Options& options) {
       return invalid("strict closes pages to the program, which '" + std::string(tracker->name) +
                      "' opens; choose another tracker, or kAutomatic");
   }
+  if (!options.drain.empty() && (options.read_only || options.version != 0))
+    return invalid("a store that is open to be read makes no versions that could be drained");
   const EngineKind* const kind = find_engine_kind(options.engine);
   if (kind == nullptr) return invalid("engine is none of the engines");
   return kind->check_options(options);

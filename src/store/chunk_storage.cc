@@ -1,4 +1,5 @@
 // A region in chunks, which versions share.
+#include <algorithm>
 #include <optional>
 
 #include "commit/remap_engine.hpp"
@@ -114,6 +115,37 @@ class ChunkKind final : public EngineKind {
   std::unique_ptr<Storage> storage(region::Volume& volume, const format::RegionRecord& record,
                                    const Options& options) const override {
     return std::make_unique<ChunkStorage>(volume, record, options);
+  }
+
+  Result<std::unique_ptr<VersionSource>> source(region::Volume& volume,
+                                                const format::RegionRecord& record,
+                                                const WantedVersion& wanted) const override {
+    return source_of_chunks(volume, record, wanted);
+  }
+
+  Result<std::unique_ptr<VersionSource>> own_source(
+      region::Volume& volume, const format::RegionRecord& record,
+      const std::function<u64()>& keep_newest) const override {
+    for (;;) {
+      const u64 version = keep_newest();
+      if (version == 0)
+        return Failure{Code::kNotFound, "'" + volume.name() + "' holds no version yet"};
+      // The superblock may learn of a newer one between the two looks.
+      PERDURA_ASSIGN(std::vector<commit::FoundVersion> kept,
+                     commit::read_versions(volume, record, commit::Newest::kMayBeLost));
+      const auto found = std::ranges::find_if(kept, [&](const commit::FoundVersion& each) {
+        return each.record.version == version;
+      });
+      // It was given up before it was kept: then as many newer ones are there.
+      if (found == kept.end()) continue;
+      const format::VersionRecord newest = found->record;
+      return source_of_kept_chunks(volume, record, {*found}, newest);
+    }
+  }
+
+  Result<std::unique_ptr<VersionTarget>> target(region::Volume& volume,
+                                                const format::RegionRecord& record) const override {
+    return target_of_chunks(volume, record);
   }
 
   std::unique_ptr<Inspection> inspection(region::Volume& volume,

@@ -89,9 +89,27 @@ class CopyKind final : public HomeKind {
   CopyKind()
       : HomeKind(format::EngineId::kCopies, "no copies of a home image", "is in two copies") {}
 
+  // The version after the next waits for whoever reads one, and fails.
+  Status check_drain() const override {
+    return Failure{Code::kUnsupported,
+                   "a region in two copies keeps no version while others are made, so that none "
+                   "can be drained behind them; use another engine, or backups"};
+  }
+
   std::unique_ptr<Storage> storage(region::Volume& volume, const format::RegionRecord& record,
                                    const Options& options) const override {
     return std::make_unique<CopyStorage>(volume, record, options);
+  }
+
+  Result<std::unique_ptr<VersionSource>> source(region::Volume& volume,
+                                                const format::RegionRecord& record,
+                                                const WantedVersion& wanted) const override {
+    return source_of_copies(volume, record, wanted);
+  }
+
+  Result<std::unique_ptr<VersionTarget>> target(region::Volume& volume,
+                                                const format::RegionRecord& record) const override {
+    return target_of_home(volume, record, format::ExtentKind::kCopies);
   }
 
   std::unique_ptr<Inspection> inspection(region::Volume& volume,

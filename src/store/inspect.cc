@@ -98,6 +98,11 @@ Result<Description> try_describe(std::string_view uri, const media::MediumOption
   for (const format::RegionRecord& record : volume->regions()) {
     const auto inspection = engine_kind(record).inspection(*volume, record);
     RegionDescription region = inspection->outline();
+    region.is_unfinished = volume->is_unfinished(record.region);
+    if (region.is_unfinished) {
+      description.regions.push_back(std::move(region));
+      continue;
+    }
     const Status read = inspection->read_versions();
     if (was_removed(read)) continue;
     PERDURA_TRY(read);
@@ -145,6 +150,13 @@ Result<CheckReport> try_check(std::string_view uri, const media::MediumOptions& 
   bool is_own = overflow == nullptr;
   for (const format::RegionRecord& record : (*volume)->regions()) {
     const auto inspection = engine_kind(record).inspection(**volume, record);
+    if (const Status finished = (*volume)->check_finished(record); !finished) {
+      report.findings.push_back({Finding::Severity::kNote, "copy", finished.failure().message,
+                                 record.name, std::nullopt, std::nullopt});
+      auto& unfinished = report.description->regions.emplace_back(inspection->outline());
+      unfinished.is_unfinished = true;
+      continue;
+    }
     if (overflow && inspection->have_overflow(*overflow)) is_own = true;
     auto region = check_region(*inspection, report, progress);
     if (was_removed(region)) continue;
@@ -181,6 +193,7 @@ Result<Description> try_look_inside(std::string_view uri, const media::MediumOpt
     const auto inspection = engine_kind(record).inspection(*volume, record);
     RegionDescription region = inspection->outline();
     if (!name.empty() && region.name() != name) continue;
+    PERDURA_TRY(volume->check_finished(record));
     const Status read = inspection->read_versions();
     if (was_removed(read)) continue;
     PERDURA_TRY(read);

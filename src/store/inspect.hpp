@@ -16,6 +16,7 @@
 
 #include "format/format.hpp"
 #include "format/object_format.hpp"
+#include "format/remap_format.hpp"
 #include "media/medium.hpp"
 
 namespace perdura::store {
@@ -90,6 +91,7 @@ struct VersionDescription {
   u64 changed_chunks = 0;
   u64 written_bytes = 0;  ///< with map nodes
   u64 backed_bytes = 0;
+  format::VersionSource source{};  ///< of a backup: which version it is of which store
 };
 
 /// Of a region with a home image.
@@ -153,6 +155,7 @@ struct OverflowDescription {
 
 struct RegionDescription {
   format::RegionRecord record{};
+  bool is_unfinished = false;  ///< a copy to it was not completed: nothing else is known
   u64 durable_version = 0;
   u64 replayed_version = 0;
   std::vector<format::Extent> extents;  ///< of its home image by region offset, or of its chunks
@@ -189,8 +192,8 @@ struct Finding {
     kDamage,  ///< no crash explains it
   };
   Severity severity = Severity::kDamage;
-  std::string
-      part;  ///< superblock, directory, owner, log, home, versions, map, chunks, objects or heap
+  std::string part;  ///< superblock, directory, owner, log, home, versions, map, chunks,
+                     ///< objects, heap, or copy: one that was not completed
   std::string message;
   std::string region{};  ///< its name; "": the finding is not about one
   std::optional<u64> medium_offset;

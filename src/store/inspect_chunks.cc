@@ -22,7 +22,8 @@ VersionDescription describe_version(const VersionRecord& record) {
           .origin = record.origin,
           .changed_chunks = record.changed_chunks,
           .written_bytes = record.changed_bytes,
-          .backed_bytes = record.backed_bytes};
+          .backed_bytes = record.backed_bytes,
+          .source = record.source};
 }
 
 class ChunkInspection final : public Inspection {

@@ -216,6 +216,17 @@ class ObjectKind final : public EngineKind {
   void fill_record(const Options&, format::RegionRecord& record) const override {
     record.engine = format::EngineId::kObjects;
   }
+  Result<std::unique_ptr<VersionSource>> source(region::Volume& volume,
+                                                const format::RegionRecord& record,
+                                                const WantedVersion&) const override {
+    return holds_no_versions(volume, record);
+  }
+
+  Result<std::unique_ptr<VersionTarget>> target(region::Volume& volume,
+                                                const format::RegionRecord& record) const override {
+    return holds_no_versions(volume, record);
+  }
+
   std::unique_ptr<Storage> storage(region::Volume& volume, const format::RegionRecord& record,
                                    const Options&) const override {
     return std::make_unique<NoStorage>(volume, record);

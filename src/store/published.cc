@@ -84,6 +84,14 @@ constexpr PublishedCounter kCounters[] = {
     {"events", "Events told to the program, or on stderr", true, number_of<&S::events>},
     {"untyped_allocations", "Allocations of the process whose type the compiler did not see", true,
      number_of<&S::untyped_allocations>},
+    {"drained_version", "Newest version that the drain has; 0: none", false,
+     number_of<&S::drained_version>},
+    {"drained_versions", "Versions sent to the drain", true, number_of<&S::drained_versions>},
+    {"drain_skipped", "Versions not sent to the drain, as newer ones were there", true,
+     number_of<&S::drain_skipped>},
+    {"drain_read_bytes", "Bytes read for the drain", true, number_of<&S::drain_read_bytes>},
+    {"drain_bytes", "Bytes written to the drain", true, number_of<&S::drain_bytes>},
+    {"drain_failures", "Attempts to drain that failed", true, number_of<&S::drain_failures>},
     {"recovery_ns", "Time that opening spent on recovery", false, number_of<&S::recovery_ns>},
 };
 static_assert(std::size(kCounters) <= kNumbersMax);

@@ -111,6 +111,17 @@ class RedoLogKind final : public HomeKind {
     return std::make_unique<RedoLogStorage>(volume, record, options);
   }
 
+  Result<std::unique_ptr<VersionSource>> source(region::Volume& volume,
+                                                const format::RegionRecord& record,
+                                                const WantedVersion& wanted) const override {
+    return source_of_log(volume, record, wanted);
+  }
+
+  Result<std::unique_ptr<VersionTarget>> target(region::Volume& volume,
+                                                const format::RegionRecord& record) const override {
+    return target_of_home(volume, record, format::ExtentKind::kHome);
+  }
+
   std::unique_ptr<Inspection> inspection(region::Volume& volume,
                                          const format::RegionRecord& record) const override {
     return inspection_of_log(volume, record);

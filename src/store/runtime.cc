@@ -102,6 +102,7 @@ Result<std::unique_ptr<Runtime>> Runtime::try_open(std::string_view uri, const O
                    "open it without"};
   std::unique_ptr<Runtime> runtime(new Runtime(as_meant(options), internal));
   runtime->process_generation_ = process_generation();
+  runtime->uri_ = uri;
   PERDURA_TRY(runtime->open_volume(uri));
   const u64 begin = now_ns();
   PERDURA_TRY(runtime->open_region());
@@ -109,6 +110,7 @@ Result<std::unique_ptr<Runtime>> Runtime::try_open(std::string_view uri, const O
   runtime->recovery_ns_ = now_ns() - begin;
   PERDURA_TRY(runtime->open_heap());
   PERDURA_TRY(runtime->watch_operations());
+  PERDURA_TRY(runtime->start_drain());
   store::add_open_store(*runtime);
   runtime->publish_statistics(uri);
   runtime->is_open_.store(true, std::memory_order_release);
@@ -160,6 +162,7 @@ Status Runtime::open_region() {
   PERDURA_ASSIGN(const store::SharedVolume::Claim claim,
                  shared_->claim(options_.region, options_.create));
   record_ = claim.record;
+  if (!claim.is_new) PERDURA_TRY(volume_->check_finished(record_));
   if (claim.is_new) PERDURA_TRY(create_region());
   else storage_ = store::engine_kind(record_).storage(*volume_, record_, options_);
   PERDURA_TRY(storage_->recover());
@@ -285,6 +288,14 @@ Status Runtime::start() {
     PERDURA_ASSIGN(auto watch, store::StoreWatch::create(region_->base(), region_->limit()));
     verifier_ = std::make_unique<store::ReportVerifier>(*region_, *heap_, std::move(watch));
     config.inspect = [this](const track::DirtyMap& reported) { verifier_->inspect(reported); };
+  }
+  if (!options_.drain.empty()) {
+    config.changes = [this](u64 version, const track::DirtyMap& changes) {
+      if (drain_) drain_->note(version, changes);
+    };
+    config.selected = [this](u64 version, std::span<const u64> lines) {
+      if (drain_) drain_->note(version, lines);
+    };
   }
   checkpointer_ = std::make_unique<commit::Checkpointer>(config, durable_version_);
   events_.set_version(&checkpointer_->durable());
@@ -593,6 +604,7 @@ Runtime::~Runtime() {
   extensions_.end_threads();  // they take checkpoints
   // Its thread ends before it is out of reach: what that publishes and tells is read from it.
   if (checkpointer_) (void)checkpointer_->finish(false);
+  drain_.reset();  // it reads versions that the engine keeps, and is published by that thread
   events_.set_version(nullptr);
   checkpointer_.reset();  // it tells the extensions of versions
   published_.reset();
@@ -696,6 +708,59 @@ Status Runtime::wait(u64 version) {
   });
 }
 
+store::OwnVersion::Of Runtime::own_version() const {
+  media::MediumOptions medium;
+  medium.allow_network_filesystem = options_.allow_network_filesystem;
+  medium.use_io_uring = internal_.use_io_uring;
+  return {.volume = volume_,
+          .record = &record_,
+          .uri = uri_,
+          .medium = medium,
+          .kept = kept_.get(),
+          .durable = [this] { return checkpointer_->durable_version(); }};
+}
+
+// What is not noted before it is there is compared.
+Status Runtime::start_drain() {
+  if (read_only()) return {};
+  kept_ = std::make_unique<store::KeptVersions>(*engine_);
+  if (options_.drain.empty()) return {};
+  PERDURA_TRY(store::engine_kind(record_).check_drain());
+  if (media::place_of(options_.drain) == media::place_of(uri_))
+    return Failure{Code::kInvalidArgument,
+                   "'" + uri_ + "' cannot be drained to itself; name another place"};
+  store::Drain::Config config;
+  config.uri = options_.drain;
+  config.bytes_per_second = options_.drain_bytes_per_second;
+  config.source = own_version();
+  config.medium = config.source.medium;
+  config.events = &events_;
+  config.wrap = internal_.wrap_drain;
+  drain_ = std::make_unique<store::Drain>(std::move(config));
+  return {};
+}
+
+// Of who reads, `perdura backup` makes one beside him.
+Result<u64> Runtime::back_up(std::string_view uri, const BackupOptions& options) {
+  const NotCancelled not_cancelled;
+  return guarded([&]() -> Result<u64> {
+    PERDURA_TRY(require_outside_operation("backup"));
+    if (read_only())
+      return Failure{Code::kUnsupported,
+                     "'" + name() + "' is open to be read; back it up with `perdura backup`"};
+    PERDURA_ASSIGN(const auto own, store::OwnVersion::open(own_version(), true));
+    store::CopyOptions copy;
+    copy.to = own_version().medium;
+    copy.bytes_per_second = options.bytes_per_second;
+    copy.versions_kept = options.versions_kept;
+    copy.adopts = options.adopts;
+    PERDURA_ASSIGN(
+        const store::CopiedRegion done,
+        store::back_up_version(own->source(), *volume_, record_, uri_, uri, copy));
+    return done.source_version;
+  });
+}
+
 Status Runtime::close() {
   const NotCancelled not_cancelled;
   return guarded([this] { return try_close(); });
@@ -715,6 +780,7 @@ Status Runtime::try_close() {
   Status status;
   if (unheard_zeros) status = tell_damage();
   else if (const Result<u64> last = checkpointer_->checkpoint(); !last) status = last.failure();
+  if (drain_) drain_->finish(options_.drain_wait_ms);
   const Status home = checkpointer_->finish(static_cast<bool>(status));
   if (status) status = home;
   if (status) status = volume_->end_session();
@@ -746,6 +812,7 @@ Statistics Runtime::statistics() const {
   }
   statistics.events = events_.told();
   statistics.untyped_allocations = perdura_untyped_allocations();
+  if (drain_) drain_->add_to(statistics);
   return statistics;
 }
 

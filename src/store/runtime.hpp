@@ -17,8 +17,10 @@
 #include "log/space.hpp"
 #include "region/region.hpp"
 #include "region/volume.hpp"
+#include "store/drain.hpp"
 #include "store/extensions.hpp"
 #include "store/operation_watch.hpp"
+#include "store/own_version.hpp"
 #include "store/published.hpp"
 #include "store/recovery.hpp"
 #include "store/report_verifier.hpp"
@@ -49,6 +51,7 @@ struct InternalOptions {
   std::function<void()> moved = {};
   /// For tests: in the thread that takes timed checkpoints, before each.
   std::function<void()> before_timed = {};
+  WrapMedium wrap_drain = {};  ///< for tests: a decorator around the second medium
 };
 
 class Runtime {
@@ -81,6 +84,10 @@ class Runtime {
   /// version, whose pointers must hold there too. Not inside an operation.
   Status make_move_durable();
   Status wait(u64 version);
+  /// The version that is there from then on.
+  Result<u64> back_up(std::string_view uri, const BackupOptions& options);
+  /// 0: none, or there is no drain.
+  u64 drained_version() const noexcept { return drain_ ? drain_->drained() : 0; }
 
   Statistics statistics() const;
   void reset_statistics();
@@ -144,6 +151,8 @@ class Runtime {
   Status free_transactions();
   Status relocate();
   Status watch_operations();
+  store::OwnVersion::Of own_version() const;
+  Status start_drain();
   void tell_outside_stores();
   void tick();
   void publish_statistics(std::string_view uri);
@@ -160,6 +169,7 @@ class Runtime {
   std::atomic<u64> told_pages_{0};        ///< of the damaged ones, by tell_damage()
   std::optional<u64> moved_version_;      ///< the last one whose pointers hold where it was
   std::string name_;                      ///< for messages
+  std::string uri_;
   std::unique_ptr<store::SharedVolume> shared_;
   region::Volume* volume_ = nullptr;  ///< of it
   format::RegionRecord record_{};
@@ -177,6 +187,8 @@ class Runtime {
   std::unique_ptr<commit::Snapshot> snapshot_;  ///< nullptr: it captures with mutators stopped
   std::unique_ptr<commit::Checkpointer> checkpointer_;
   store::Extensions extensions_;
+  std::unique_ptr<store::KeptVersions> kept_;  ///< nullptr: nothing is written
+  std::unique_ptr<store::Drain> drain_;        ///< last: its thread uses the others
 };
 
 struct StoreAccess {

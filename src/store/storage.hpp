@@ -11,6 +11,7 @@
 // engine_kinds.cc; region/engine_rules.hpp says what the directory may hold of it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -22,6 +23,8 @@
 #include "region/region.hpp"
 #include "region/volume.hpp"
 #include "store/inspection.hpp"
+#include "store/version_source.hpp"
+#include "store/version_target.hpp"
 #include "track/mutators.hpp"
 #include "track/tracker.hpp"
 
@@ -92,6 +95,24 @@ class EngineKind {
   /// Makes a kept version the newest one, verified; returns its number.
   virtual Result<u64> roll_back(region::Volume& volume, const format::RegionRecord& record,
                                 u64 version, const Progress& progress) const = 0;
+  /// A version of the region, to be copied to another store, from a volume that is open to be read.
+  virtual Result<std::unique_ptr<VersionSource>> source(region::Volume& volume,
+                                                        const format::RegionRecord& record,
+                                                        const WantedVersion& wanted) const = 0;
+  /// The newest version of a region that this process has open to write, from its own volume.
+  /// `keep_newest` keeps one, which it returns, until it is called again. nullptr: such a region is
+  /// read as by another process.
+  virtual Result<std::unique_ptr<VersionSource>> own_source(
+      region::Volume& volume, const format::RegionRecord& record,
+      const std::function<u64()>& keep_newest) const {
+    (void)volume, (void)record, (void)keep_newest;
+    return std::unique_ptr<VersionSource>();
+  }
+  /// Whether versions can be drained while others are made.
+  virtual Status check_drain() const { return {}; }
+  /// Where versions of another store's region are copied to, in a session of the volume.
+  virtual Result<std::unique_ptr<VersionTarget>> target(
+      region::Volume& volume, const format::RegionRecord& record) const = 0;
   /// Writes all that is needed of the region and has the store's id in it, but for the superblock
   /// and the log, once more with the id `store_id`: one of its two copies. With a barrier. Here
   /// nothing is.

@@ -333,6 +333,16 @@ std::uint64_t Store::durable_version() const noexcept {
   return runtime_ ? runtime_->checkpointer().durable_version() : 0;
 }
 
+std::uint64_t Store::durable_version(Where where) const noexcept {
+  if (where == Where::kHere) return durable_version();
+  return runtime_ ? runtime_->drained_version() : 0;
+}
+
+std::uint64_t Store::backup(std::string_view uri, const BackupOptions& options) {
+  refuse_in_transaction(mutator(), "backup");
+  return value_or_throw(runtime().back_up(uri, options));
+}
+
 Statistics Store::statistics() const {
   value_or_throw(runtime().usable());
   return runtime().statistics();

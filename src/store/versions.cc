@@ -62,6 +62,7 @@ Result<u64> try_roll_back(std::unique_ptr<media::Medium> medium, std::string_vie
                           const Progress& progress) {
   PERDURA_ASSIGN(auto volume, open_volume(std::move(medium), false, 0));
   PERDURA_ASSIGN(const format::RegionRecord region, find_region(*volume, name));
+  PERDURA_TRY(volume->check_finished(region));
   PERDURA_ASSIGN(const u64 made, engine_kind(region).roll_back(*volume, region, version, progress));
   PERDURA_TRY(volume->end_session());
   return made;

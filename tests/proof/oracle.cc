@@ -691,7 +691,10 @@ std::string Oracle::prove(const Content& image, u64 version, bool attempt,
       return "after more operations: " + problem;
     again.close();
   } catch (const Error& error) {
-    return error.what();
+    const std::string what = error.what();
+    const bool is_unfinished = version == 0 && error.code() == Code::kNotFound &&
+                               what.find("was begun and not completed") != what.npos;
+    return is_unfinished ? "" : what;
   }
   return {};
 }

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "store/backup.hpp"
 #include "store/compact.hpp"
 #include "store/versions.hpp"
 #include "support/earlier_version.hpp"
@@ -18,6 +19,7 @@ std::vector<Workload>& all() {
 
 constexpr const char* kFile = "state.pd";
 constexpr const char* kOverflowFile = "overflow.pd";
+constexpr const char* kOriginalFile = "original.pd";
 constexpr const char* kNeighbour = "neighbour";
 
 test::ChainRoot& chain_of(detail::ContainerRuntime& container) {
@@ -148,6 +150,110 @@ u64 Run::roll_back(u64 version) {
   return made;
 }
 
+// --- backups ------------------------------------------------------------------------------------
+
+void Run::use_original(Engine engine) {
+  use_chunks(4096, 3);
+  original_ = engine;
+}
+
+void Run::use_copied_original(Engine engine) {
+  if (engine == Engine::kRemap) use_chunks(4096, 3);
+  options.engine = engine;
+  original_ = engine;
+}
+
+// The version has the number that it has in the original.
+void Run::copy() {
+  const u64 steps = steps_so_far();
+  store_->close();
+  store_.reset();
+  begin_session();
+  store::CopyOptions copy;
+  copy.progress_bytes = 64 * kKiB;
+  copy.wrap_to = [this](std::unique_ptr<media::Medium> inner) { return wrap(std::move(inner)); };
+  const auto copied = value_or_throw(store::copy(original_uri(), uri(), copy));
+  steps_begun_[copied.regions[0].version] = steps;
+  acknowledge(copied.regions[0].version);
+  end_session();
+}
+
+std::string Run::original_uri() const {
+  return proof::uri(medium_, folder_.path(kOriginalFile));
+}
+
+Options Run::options_of_original() const {
+  Options of_original = options;
+  of_original.engine = *original_;
+  return of_original;
+}
+
+void Run::open_original() {
+  store_ = std::make_unique<test::WrappedStore>(original_uri(), options_of_original());
+  ledger_ = static_cast<test::Ledger*>(store_->get_root("ledger"));
+}
+
+Result<u64> Run::send() {
+  store::CopyOptions copy;
+  copy.versions_kept = options.versions_kept;
+  copy.progress_bytes = 64 * kKiB;
+  copy.wrap_to = [this](std::unique_ptr<media::Medium> inner) { return wrap(std::move(inner)); };
+  PERDURA_ASSIGN(const store::Copied copied, store::back_up(original_uri(), uri(), copy));
+  return copied.regions[0].version;
+}
+
+// The original goes on.
+void Run::back_up() {
+  begin_session();
+  const u64 made = value_or_throw(send());
+  steps_begun_[made] = steps_so_far();
+  acknowledge(made);
+  auto original = std::move(store_);
+  test::Ledger* const ledger = ledger_;
+  end_session();
+  store_ = std::move(original);
+  ledger_ = ledger;
+}
+
+void Run::failing_back_up(const media::Fault& fault) {
+  begin_session();
+  faults_.arm(fault);
+  const Result<u64> made = send();
+  faults_.disarm();
+  if (made) {
+    steps_begun_[*made] = steps_so_far();
+    acknowledge(*made);
+  } else {
+    sessions_.back().failures.push_back({acknowledged_ + 1, recording_.size()});
+  }
+  auto original = std::move(store_);
+  test::Ledger* const ledger = ledger_;
+  end_session();
+  if (random(2) == 0) tear();
+  store_ = std::move(original);
+  ledger_ = ledger;
+}
+
+void Run::open_drained() {
+  Options of_original = options_of_original();
+  of_original.drain = uri();
+  const detail::InternalOptions internal{
+      .wrap_drain = [this](std::unique_ptr<media::Medium> inner) { return wrap(std::move(inner)); }};
+  begin_session();
+  copies_before_ = acknowledged_;
+  store_ = std::make_unique<test::WrappedStore>(original_uri(), of_original, internal);
+  ledger_ = static_cast<test::Ledger*>(store_->get_root("ledger"));
+}
+
+// The backup has a version for each that it was sent, and may have had one that nobody heard of.
+void Run::drained() {
+  while (store_->runtime().drained_version() != store_->durable_version())
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const u64 made = copies_before_ + store_->statistics().drained_versions;
+  steps_begun_[made] = steps_so_far();
+  acknowledge(made);
+}
+
 void Run::compact() {
   media::OpenedMedium opened = value_or_throw(media::open_medium(uri(), {.create = false}));
   begin_session();
@@ -215,6 +321,10 @@ void Run::kill() {
 
 void Run::cut_power() {
   kill();
+  tear();
+}
+
+void Run::tear() {
   const media::History& history = sessions_.back().history;
   // In the middle of what came after the last acknowledgement.
   const size_t from = sessions_.back().last_acknowledged();

@@ -125,6 +125,22 @@ class Run {
   }
   /// The region is in two copies; before the first open.
   void use_copies() { options.engine = Engine::kDualCopy; }
+  /// What is recorded, in chunks, is a backup of another store, which has this engine and is not
+  /// recorded: open_original() opens it, or goes on with it as after the death of its process.
+  void use_original(Engine engine);
+  /// What is recorded is kept in this way, and begins as a copy of another store, by copy(). The
+  /// original is not open any more then.
+  void use_copied_original(Engine engine);
+  void copy();
+  void open_original();
+  /// A session of its own: its newest version is sent.
+  void back_up();
+  /// The same, which ends where a call of the medium fails, or the power does after that.
+  void failing_back_up(const media::Fault& fault);
+  /// A session in which its versions are drained; drained() waits for the newest one, and
+  /// acknowledges it.
+  void open_drained();
+  void drained();
   void push_link(u64 number);
   void pop_link();
 
@@ -208,9 +224,13 @@ class Run {
 
  private:
   std::string uri() const;
+  std::string original_uri() const;
+  Options options_of_original() const;
+  Result<u64> send();
   std::unique_ptr<media::Medium> wrap(std::unique_ptr<media::Medium> inner);
   void begin_session();
   void end_session();
+  void tear();
   detail::Transactions& transactions();
   void acknowledge_commits(u64 durable);
   void acknowledge(u64 version);
@@ -247,6 +267,8 @@ class Run {
   Refusal refusal_;
   LoggedObjects logged_{[this] { return recording_.size(); }};
   bool objects_alone_ = false;
+  std::optional<Engine> original_;
+  u64 copies_before_ = 0;  ///< versions of the backup when a drain began
   u64 objects_bytes_max_ = 0;
   u64 wear_moves_ = 0;
   std::vector<Session> sessions_;

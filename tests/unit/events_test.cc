@@ -569,12 +569,16 @@ TEST(OptionsOfC, SayAllThatThoseOfCppDo) {
   };
   given.on_event_user = &told;
   given.strict = 1;
+  given.drain = "elsewhere";
+  given.drain_bytes_per_second = 10;
+  given.drain_wait_ms = PERDURA_NO_DRAIN_WAIT;
   const Options options = detail::options_of(&given, sizeof given);
   const auto& [create, region, tracking, capture, granule_bytes, aliases, chunk_bytes, engine,
                versions_kept, over_provisioning, whole_chunks, read_only, version, compare,
                region_limit_bytes, region_address, log_limit_bytes, log_segment_bytes,
                verify_reports, strict, lazy_recovery, verify, on_damage, verify_bytes_per_second,
-               confirm_versions, huge_pages, allow_network_filesystem, on_event] = options;
+               confirm_versions, huge_pages, allow_network_filesystem, drain,
+               drain_bytes_per_second, drain_wait_ms, on_event] = options;
   EXPECT_FALSE(create);
   EXPECT_EQ(region, "region");
   EXPECT_EQ(tracking, Tracking::kProtect);
@@ -601,6 +605,9 @@ TEST(OptionsOfC, SayAllThatThoseOfCppDo) {
   EXPECT_TRUE(confirm_versions);
   EXPECT_FALSE(huge_pages);
   EXPECT_TRUE(allow_network_filesystem);
+  EXPECT_EQ(drain, "elsewhere");
+  EXPECT_EQ(drain_bytes_per_second, 10u);
+  EXPECT_EQ(drain_wait_ms, 0u);
   ASSERT_TRUE(on_event);
   on_event({EventKind::kDamage, Code::kCorrupt, "the store", "a sentence", 11});
   EXPECT_EQ(told, 1);

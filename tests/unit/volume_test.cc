@@ -144,7 +144,7 @@ TEST_P(VolumeTest, NewerFormatsAndOtherMachinesAreRefused) {
   expect_refused(Code::kIncompatible, "has format version 5, this Perdura reads versions 2 to 4");
   write_file(path(), with_superblocks(image, [](Superblock& s) { s.format_version = 1; }));
   expect_refused(Code::kIncompatible, "use the older Perdura");
-  for (const u64 unknown : {u64{4}, u64{16}, u64{128}}) {
+  for (const u64 unknown : {u64{4}, u64{16}, u64{256}}) {
     write_file(path(),
                with_superblocks(image, [&](Superblock& s) { s.incompatible_features = unknown; }));
     expect_refused(Code::kIncompatible,
