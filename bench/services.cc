@@ -76,7 +76,7 @@ class Cluster {
   const std::string folder_;
 };
 
-Options options_of_store(std::size_t bytes) {
+Options options_of_store() {
   Options options;
   options.engine = Engine::kRemap;
   options.chunk_bytes = kChunkBytes;
@@ -89,7 +89,7 @@ Options options_of_store(std::size_t bytes) {
 class Changing {
  public:
   Changing(const std::string& uri, std::size_t bytes)
-      : store_(Store::open(uri, options_of_store(bytes))), chunks_(bytes / kChunkBytes) {
+      : store_(Store::open(uri, options_of_store())), chunks_(bytes / kChunkBytes) {
     block_ = static_cast<std::byte*>(store_.get_root("block"));
     if (block_ != nullptr) return;
     const Operation operation = store_.operation();
@@ -232,7 +232,7 @@ Measured measure_open(Context& context, const std::string& uri, std::size_t byte
   for (int i = 0; i < context.scale(7, 3); ++i) {
     std::optional<Store> store;
     all.push_back(1000 * timed_s([&] {
-                    store.emplace(Store::open(uri, options_of_store(bytes)));
+                    store.emplace(Store::open(uri, options_of_store()));
                     const auto* const block =
                         static_cast<const std::byte*>(store->get_root("block"));
                     if (block == nullptr || block[bytes / 2] == std::byte{0})
