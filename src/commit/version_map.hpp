@@ -31,6 +31,8 @@ Result<format::VersionRecord> find_version(const region::Volume& volume,
 /// Make a version durable; all that it consists of is. Fills in checksum and time.
 Status write_version(region::Volume& volume, const format::RegionRecord& region,
                      format::VersionRecord record);
+/// There is no such version from now on, durably.
+Status erase_version(region::Volume& volume, const format::RegionRecord& region, u64 version);
 /// Write one copy of the records of all kept versions once more, as those of the store with the id
 /// `store_id`.
 Status sign_versions(region::Volume& volume, const format::RegionRecord& region, u64 store_id,

@@ -126,6 +126,17 @@ class ChunkKind final : public EngineKind {
     return roll_chunks_back(volume, record, version, progress);
   }
 
+  // A ring of one version has no place for the one before.
+  bool can_take_back(const region::Volume& volume, const format::RegionRecord& record, u64 version,
+                     bool) const override {
+    return volume.confirmed_version(record.region) < version && record.versions_kept > 1;
+  }
+
+  Status take_back(region::Volume& volume, const format::RegionRecord& record,
+                   u64 version) const override {
+    return take_chunks_back(volume, record, version);
+  }
+
   Status sign(region::Volume& volume, const format::RegionRecord& record, u64 store_id,
               u64 copy) const override {
     return commit::sign_versions(volume, record, store_id, copy);

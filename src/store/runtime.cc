@@ -21,6 +21,7 @@
 #include "heap/root_selection.hpp"
 #include "media/slow.hpp"
 #include "store/check_options.hpp"
+#include "store/group_state.hpp"
 #include "store/open_stores.hpp"
 #include "store/transaction_blocks.hpp"
 #include "store/transaction_replay.hpp"
@@ -271,6 +272,7 @@ Status Runtime::start() {
   config.tracker = tracker_.get();
   config.guest = internal_.guest;
   config.epochs = heap_.get();
+  config.agreement = internal_.agreement;
   config.store = name();
   config.snapshot = snapshot_.get();
   config.closed = storage_->closed();
@@ -422,6 +424,7 @@ Status Runtime::open_heap() {
   if (durable_version_ != 0) {
     PERDURA_TRY(heap_->attach());
     PERDURA_TRY(repeat_transactions());
+    PERDURA_TRY(note_opened_alone());
     if (internal_.restore)
       PERDURA_TRY(in_operation([this](Mutator& each) { return internal_.restore(*this, each); }));
     if (!heap_->is_at_home()) PERDURA_TRY(relocate());
@@ -450,6 +453,11 @@ Status Runtime::in_operation(Body&& body) {
 Status Runtime::repeat_transactions() {
   PERDURA_TRY(leave_out_held());
   if (transactions_.empty()) return {};
+  if (is_in_group())
+    return Failure{Code::kUnsupported,
+                   "the log of '" + name() +
+                       "' has transactions that no version has, and a group of processes has none; "
+                       "open the store once alone, and close it"};
   u64 lines = 0;
   for (const auto& each : transactions_) lines += store::version_lines(each.entries);
   size_t done = 0;
@@ -481,6 +489,17 @@ Status Runtime::leave_out_held() {
   std::ranges::sort(needed);
   log()->free_held(durable_version_, needed);
   return {};
+}
+
+// What it makes of the store from now on is in no version of the group's.
+Status Runtime::note_opened_alone() {
+  if (read_only() || is_in_group()) return {};
+  PERDURA_ASSIGN(format::GroupState* const state, store::group_state(name(), *heap_));
+  if (state == nullptr) return {};
+  return in_operation([&](Mutator& mutator) -> Status {
+    store::note_opened_alone(*state, mutator, durable_version_);
+    return {};
+  });
 }
 
 Status Runtime::repeat(size_t begin, size_t end) {
@@ -633,6 +652,13 @@ Status Runtime::usable() const {
                                     "it: open stores after fork"};
 }
 
+Status Runtime::require_no_group(const char* call) const {
+  if (!is_in_group()) return {};
+  return Failure{Code::kMisuse, std::string(call) + " of '" + name() +
+                                    "' would make a version without the other processes of its "
+                                    "group; call the group's point()"};
+}
+
 Status Runtime::require_outside_operation(const char* call) {
   PERDURA_TRY(usable());
   if (mutators_->leave_polled()) return {};
@@ -714,6 +740,7 @@ Status Runtime::try_close() {
   const bool unheard_zeros = findings().zeroed_pages != 0 && !untold_damage();
   Status status;
   if (unheard_zeros) status = tell_damage();
+  else if (is_in_group()) status = {};  // the last version is the group's
   else if (const Result<u64> last = checkpointer_->checkpoint(); !last) status = last.failure();
   const Status home = checkpointer_->finish(static_cast<bool>(status));
   if (status) status = home;

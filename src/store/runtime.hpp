@@ -49,6 +49,8 @@ struct InternalOptions {
   std::function<void()> moved = {};
   /// For tests: in the thread that takes timed checkpoints, before each.
   std::function<void()> before_timed = {};
+  /// The store is one of several processes', who make its versions together.
+  commit::Agreement* agreement = nullptr;
 };
 
 class Runtime {
@@ -66,6 +68,10 @@ class Runtime {
 
   /// Whose cuts a container takes part in.
   bool is_container() const { return internal_.guest != nullptr; }
+  /// Whose versions are made by all ranks of a group (perdura/mpi.hpp).
+  bool is_in_group() const { return internal_.agreement != nullptr; }
+  /// kMisuse where it is: `call` would make versions without the others.
+  Status require_no_group(const char* call) const;
 
   /// kMisuse inside one of this thread, which `call` would wait for.
   Status require_outside_operation(const char* call);
@@ -87,6 +93,7 @@ class Runtime {
 
   heap::Heap& heap() { return *heap_; }
   region::Region& region() { return *region_; }
+  const format::RegionRecord& record() const { return record_; }
   region::Volume& volume() { return *volume_; }
   track::Mutators& mutators() { return *mutators_; }
   track::Tracker& tracker() { return *tracker_; }
@@ -142,6 +149,7 @@ class Runtime {
   Status repeat(size_t begin, size_t end);
   Result<size_t> repeat_in_groups();
   Status free_transactions();
+  Status note_opened_alone();
   Status relocate();
   Status watch_operations();
   void tell_outside_stores();

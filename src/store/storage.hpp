@@ -92,6 +92,22 @@ class EngineKind {
   /// Makes a kept version the newest one, verified; returns its number.
   virtual Result<u64> roll_back(region::Volume& volume, const format::RegionRecord& record,
                                 u64 version, const Progress& progress) const = 0;
+  /// Whether the newest version, `version`, can be taken back: the one before it is on the medium,
+  /// whole. `is_untouched`: nobody has opened the store to write since the newest one was made.
+  virtual bool can_take_back(const region::Volume& volume, const format::RegionRecord& record,
+                             u64 version, bool is_untouched) const {
+    (void)volume, (void)record, (void)version, (void)is_untouched;
+    return false;
+  }
+  /// That version never was, durably: the newest one is that before it, under its own number. Only
+  /// where can_take_back() says so; outside of sessions of the volume. A crash meanwhile leaves the
+  /// one or the other.
+  virtual Status take_back(region::Volume& volume, const format::RegionRecord& record,
+                           u64 version) const {
+    (void)version;
+    return Failure{Code::kUnsupported, "no version of region '" + std::string(record.name) +
+                                           "' of '" + volume.name() + "' can be taken back"};
+  }
   /// Writes all that is needed of the region and has the store's id in it, but for the superblock
   /// and the log, once more with the id `store_id`: one of its two copies. With a barrier. Here
   /// nothing is.
