@@ -496,7 +496,7 @@ std::unique_ptr<GroupMember> GroupMember::open(std::unique_ptr<GroupPeers> peers
   return std::unique_ptr<GroupMember>(new GroupMember(std::move(member)));
 }
 
-Store& GroupMember::store() noexcept { return member_->store(); }
+Store& GroupMember::store() { return member_->store(); }
 GroupPeers& GroupMember::peers() noexcept { return member_->peers(); }
 std::uint64_t GroupMember::version() const noexcept { return member_->version(); }
 std::uint64_t GroupMember::point() { return member_->point(); }
@@ -504,7 +504,14 @@ void GroupMember::point_async() { member_->point_async(); }
 std::uint64_t GroupMember::sync() { return member_->sync(); }
 void GroupMember::close() { member_->close(); }
 unsigned GroupMember::ranks_before() const noexcept { return member_->ranks_before(); }
-Store* GroupMember::store_of(unsigned rank_before) noexcept {
+std::vector<std::string> GroupMember::roots_of(unsigned rank_before, std::uint64_t fingerprint) {
+  std::vector<std::string> names;
+  if (Store* const store = store_of(rank_before))
+    for (const auto& root : store->runtime().heap().roots().all())
+      if (root.fingerprint == fingerprint) names.push_back(root.name);
+  return names;
+}
+Store* GroupMember::store_of(unsigned rank_before) {
   return member_->store_of(rank_before);
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <perdura/options.hpp>
 #include <perdura/store.hpp>
@@ -41,7 +42,7 @@ class GroupMember {
   ~GroupMember();
   GroupMember(const GroupMember&) = delete;
 
-  Store& store() noexcept;
+  Store& store();
   GroupPeers& peers() noexcept;
   /// The newest version that all ranks have; 0: none yet.
   std::uint64_t version() const noexcept;
@@ -58,7 +59,9 @@ class GroupMember {
   unsigned ranks_before() const noexcept;
   /// The store of a rank that wrote that version: store() or one that is open to be read until the
   /// next version; nullptr: another rank has it. No two have the same.
-  Store* store_of(unsigned rank_before) noexcept;
+  Store* store_of(unsigned rank_before);
+  /// The names of the roots with this fingerprint in such a store.
+  std::vector<std::string> roots_of(unsigned rank_before, std::uint64_t fingerprint);
 
  private:
   class Member;
