@@ -65,7 +65,7 @@ Status draw(Told& told) {
 
 }  // namespace
 
-class GroupMember::Member final : public Agreement {
+class [[gnu::visibility("hidden")]] GroupMember::Member final : public Agreement {
  public:
   Member(std::unique_ptr<GroupPeers> peers, std::string_view store, const Options& options,
          const InternalOptions* internal)

@@ -265,13 +265,25 @@ INSTANTIATE_TEST_SUITE_P(Settings, Crashes, testing::ValuesIn(kSettings),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(Crashes, NoRankShowsAVersionThatAnotherLacks) {
-  const Contents blank(ranks());
-  const Recorded run = record(blank, [&](unsigned rank, GroupMember& group, media::FaultPlan& plan) {
+  // Of three ranks the stores are there already: how they are made is taken apart with two.
+  Contents begin(ranks());
+  if (ranks() == 3) {
+    const Recorded first = record(begin, [&](unsigned, GroupMember& group, media::FaultPlan&) {
+      set(group, 1);
+      group.point();
+    });
+    std::vector<size_t> end;
+    for (const Past& past : first.pasts) end.push_back(past.calls());
+    begin = contents_at(first, end, Kept::kNone);
+  }
+  const Recorded run = record(begin, [&](unsigned rank, GroupMember& group, media::FaultPlan& plan) {
     const auto made = [&](u64 value) {
       if (rank == 0) acknowledge_(value);
     };
-    set(group, 1);
-    group.point();
+    if (ranks() == 2) {
+      set(group, 1);
+      group.point();
+    }
     made(1);
     // One that fails, on the last rank alone, and one with the same number.
     set(group, 2);
@@ -279,10 +291,10 @@ TEST_P(Crashes, NoRankShowsAVersionThatAnotherLacks) {
       plan.arm({.calls = media::kFaultWrite | media::kFaultSubmit, .nth = 1, .for_ever = true});
     EXPECT_THROW(group.point(), Error);
     plan.disarm();
-    if (ranks() == 3) return;
     set(group, 3);
     group.point();
     made(3);
+    if (ranks() == 3) return;
     set(group, 4);
     group.point_async();
     group.sync();
@@ -295,12 +307,12 @@ TEST_P(Crashes, NoRankShowsAVersionThatAnotherLacks) {
   size_t count = 0;
   for_each_state(run, [&](const std::vector<size_t>& at, size_t meeting) {
     for (const Kept kept : {Kept::kNone, Kept::kAll, Kept::kSome}) {
-      if (!problem_.empty() || (ranks() == 3 && kept == Kept::kSome)) return;
+      if (!problem_.empty() || (ranks() == 3 && kept != Kept::kNone)) return;
       ++count;
       const Contents contents = contents_at(run, at, kept);
       const u64 least = run.least_value(meeting, 0);
       check(contents, least, 4, "meeting " + std::to_string(meeting) + ", state " + std::to_string(count));
-      if (problem_.empty() && kept == Kept::kAll && least >= 1 && ahead.size() < kDeepMax &&
+      if (problem_.empty() && kept == (ranks() == 3 ? Kept::kNone : Kept::kAll) && least >= 1 && ahead.size() < kDeepMax &&
           any_ahead(contents)) {
         ahead.push_back(contents);
         least_of_ahead.push_back(least);

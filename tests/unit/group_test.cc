@@ -361,6 +361,40 @@ TEST_P(Groups, AStoreThatWasOpenedAloneCountsAsItsVersion) {
   EXPECT_EQ(shown(), 2u);
 }
 
+// At each start each rank takes over what the ranks before had, as a sum.
+TEST_P(Groups, MoreRanksOrFewer) {
+  u64 version = 0;
+  const auto start = [&](unsigned ranks, bool points) {
+    std::array<std::uint64_t, 8> sums{};
+    run_ranks(ranks, [&](unsigned rank, Peers peers) {
+      const auto group = open(std::move(peers));
+      EXPECT_EQ(group->version(), version);
+      for (unsigned before = 0; before < group->ranks_before(); ++before)
+        if (Store* const store = group->store_of(before))
+          sums[rank] += store->find_root<Value>("value")->number;
+      if (group->ranks_before() == 0) sums[rank] = rank + 1;
+      EXPECT_EQ(group->store_of(group->ranks_before()), nullptr);
+      set(group->store(), rank, sums[rank]);
+      if (!points) return;
+      EXPECT_EQ(group->point(), version + 1);
+      for (unsigned before = ranks; before < group->ranks_before(); ++before)
+        EXPECT_EQ(group->store_of(before), nullptr);
+    });
+    version += points ? 1 : 0;
+    std::uint64_t sum = 0;
+    for (const std::uint64_t each : sums) sum += each;
+    EXPECT_EQ(sum, 15u) << ranks;
+  };
+  start(5, true);
+  start(5, true);
+  for (const unsigned ranks : {2u, 4u, 1u, 5u, 3u}) {
+    start(ranks, false);  // all die before the first point
+    start(ranks + 1, false);
+    start(ranks, true);
+    start(ranks, true);
+  }
+}
+
 TEST_P(Groups, AnOpeningThatFailsLeavesWhatWasThere) {
   // Of the first opening: it may be cut short on any rank, after any call.
   for (u64 nth = 1; nth < 2000; nth += 1 + nth / 6) {
