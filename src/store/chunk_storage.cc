@@ -30,11 +30,16 @@ class ChunkStorage final : public Storage {
     } else {
       PERDURA_ASSIGN(chunks_, recover_chunks(volume_, record_, options_.over_provisioning));
     }
-    durable_version_ = chunks_.durable_version();
+    durable_version_ = content_version_ = chunks_.durable_version();
+    // What was rolled back to may have come about so itself.
+    const std::vector<format::VersionRecord>& kept = chunks_.versions.kept;
+    for (auto each = kept.rbegin(); each != kept.rend(); ++each)
+      if (each->version == content_version_ && each->origin != 0) content_version_ = each->origin;
     return {};
   }
 
   u64 durable_version() const override { return durable_version_; }
+  u64 content_version() const override { return content_version_; }
 
   Result<std::unique_ptr<region::Region>> map(const format::RegionRecord& record) override {
     return region::Region::map_chunks(volume_, record, *chunks_.space, chunks_.backed_bytes());
@@ -80,6 +85,7 @@ class ChunkStorage final : public Storage {
   const Options& options_;
   ChunkRecovery chunks_;
   u64 durable_version_ = 0;
+  u64 content_version_ = 0;
   std::optional<commit::PageSet> zeroed_;  ///< damaged, and so in no version
   std::unique_ptr<ChunkLoader> loader_;
   bool loads_lazily_ = false;

@@ -76,13 +76,13 @@ Status look_into(Runtime& runtime, GroupLook& look) {
   look.kind = Kind::kMember;
   look.rank = state->rank;
   std::copy_n(state->group, sizeof look.group, look.group);
-  const u64 number = group_number(*state, version);
+  const u64 number = group_number(*state, runtime.content_version());
   look.versions[0] = {.era = state->era, .number = number, .ranks = state->ranks};
   look.count = 1;
   region::Volume& volume = runtime.volume();
   const format::RegionRecord& record = runtime.record();
   const bool is_untouched = volume.state().session == state->session;
-  if (state->alone != 0 ||
+  if (state->alone != 0 || runtime.content_version() != version ||
       !engine_kind(record).can_take_back(volume, record, version, is_untouched))
     return {};
   const bool is_first = version == state->base_version + 1;

@@ -65,7 +65,7 @@ Status draw(Told& told) {
 
 }  // namespace
 
-class [[gnu::visibility("hidden")]] GroupMember::Member final : public Agreement {
+class GroupMember::Member final : public Agreement {
  public:
   Member(std::unique_ptr<GroupPeers> peers, std::string_view store, const Options& options,
          const InternalOptions* internal)
@@ -268,7 +268,7 @@ Status GroupMember::Member::check_opened(Runtime& runtime, const std::string& na
   GroupVersion opened;
   if (state != nullptr)
     opened = {.era = state->era,
-              .number = store::group_number(*state, runtime.checkpointer().durable_version()),
+              .number = store::group_number(*state, runtime.content_version()),
               .ranks = state->ranks};
   if (opened.is_same(decided_.version)) return {};
   return Failure{Code::kLocked, "'" + name +
@@ -368,8 +368,11 @@ Result<Agreement::All> GroupMember::Member::exchange(const Result<Mine>& mine) {
   const std::int64_t value = !mine ? kFailed : *mine == Mine::kNothing ? kNothing : kPrepared;
   std::int64_t values[] = {value, -value};
   peers_->minimum(values, 2);
-  if (is_mutant("group_agrees_alone") && mine) values[0] = value, values[1] = -value;
-  if (values[0] == kFailed) return first_failure(mine);
+  if (values[0] == kFailed) {
+    Failure failure = first_failure(mine);
+    if (!is_mutant("group_agrees_alone") || value != kPrepared) return failure;
+    values[0] = kPrepared;
+  }
   if (values[0] == kPrepared) {
     note_made();
     return All::kPrepared;

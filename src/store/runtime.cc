@@ -165,6 +165,7 @@ Status Runtime::open_region() {
   else storage_ = store::engine_kind(record_).storage(*volume_, record_, options_);
   PERDURA_TRY(storage_->recover());
   durable_version_ = storage_->durable_version();
+  content_version_ = storage_->content_version();
   if (read_only() && durable_version_ == 0)
     return Failure{Code::kNotFound, "'" + name() + "' holds no version yet that could be read"};
   transactions_ = storage_->take_transactions();
@@ -497,7 +498,7 @@ Status Runtime::note_opened_alone() {
   PERDURA_ASSIGN(format::GroupState* const state, store::group_state(name(), *heap_));
   if (state == nullptr) return {};
   return in_operation([&](Mutator& mutator) -> Status {
-    store::note_opened_alone(*state, mutator, durable_version_);
+    store::note_opened_alone(*state, mutator, content_version_);
     return {};
   });
 }

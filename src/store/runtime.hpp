@@ -94,6 +94,8 @@ class Runtime {
   heap::Heap& heap() { return *heap_; }
   region::Region& region() { return *region_; }
   const format::RegionRecord& record() const { return record_; }
+  /// Of which version its content was when it was opened (Storage::content_version).
+  u64 content_version() const { return content_version_; }
   region::Volume& volume() { return *volume_; }
   track::Mutators& mutators() { return *mutators_; }
   track::Tracker& tracker() { return *tracker_; }
@@ -164,6 +166,7 @@ class Runtime {
   u64 process_generation_ = 0;
   u64 recovery_ns_ = 0;
   u64 durable_version_ = 0;
+  u64 content_version_ = 0;
   std::optional<Failure> address_taken_;  ///< the region is not where it was
   std::atomic<u64> told_pages_{0};        ///< of the damaged ones, by tell_damage()
   std::optional<u64> moved_version_;      ///< the last one whose pointers hold where it was

@@ -47,6 +47,8 @@ class Storage {
   virtual Status recover() = 0;
   /// Found by recover(); 0: there is none yet.
   virtual u64 durable_version() const = 0;
+  /// Of which version its content is: of another one than itself if that was rolled back to.
+  virtual u64 content_version() const { return durable_version(); }
   /// At the record's address. kAddressTaken: it can be called again with another one.
   virtual Result<std::unique_ptr<region::Region>> map(const format::RegionRecord& record) = 0;
   /// What must be in memory before a tracker watches it.

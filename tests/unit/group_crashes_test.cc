@@ -6,8 +6,6 @@
 // have failed (before each of its barriers, and at the next meeting) is a state, with none, all, or
 // some of what its medium had not covered. Each is opened as a group. Of states in which a rank is
 // ahead, the recovery and a point are recorded as well, and taken apart in the same way.
-#include <perdura/detail/group.hpp>
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,6 +13,8 @@
 #include <cstdlib>
 #include <map>
 #include <set>
+
+#include <perdura/detail/group.hpp>
 
 #include "base/checksum.hpp"
 #include "media/fault.hpp"

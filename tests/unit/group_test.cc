@@ -6,19 +6,21 @@
 // Method: ranks are threads with stores of their own, in files and on emulated NVM, of each engine.
 // A death is a group that is dropped while one rank, or some, have their version and others do not:
 // a medium that fails stands for the one that died in its middle.
-#include <perdura/detail/group.hpp>
-
 #include <gtest/gtest.h>
 
 #include <array>
 #include <atomic>
 #include <filesystem>
 
+#include <perdura/detail/group.hpp>
+
 #include "media/fault.hpp"
 #include "store/group_look.hpp"
+#include "store/versions.hpp"
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
 #include "support/group_of_threads.hpp"
+#include "support/memcached_server.hpp"
 #include "support/wrapped_store.hpp"
 
 namespace perdura::test {
@@ -34,8 +36,10 @@ struct Kind {
   const char* name;
   const char* scheme;
   Engine engine;
+  const char* region = "";
 };
 constexpr Kind kKinds[] = {{"log_file", "file:", Engine::kRedoLog},
+                           {"log_region", "emu:", Engine::kRedoLog, "of-rank-%r"},
                            {"log_nvm", "emu:", Engine::kRedoLog},
                            {"chunks_file", "file:", Engine::kRemap},
                            {"chunks_nvm", "emu:", Engine::kRemap},
@@ -47,6 +51,7 @@ Options options_of(Engine engine) {
   options.engine = engine;
   options.region_limit_bytes = 4 << 20;
   options.log_segment_bytes = 32 << 10;
+  options.on_event = [](const Event&) {};  // of failures, which are brought about
   return options;
 }
 
@@ -66,7 +71,20 @@ class Groups : public testing::TestWithParam<Kind> {
  protected:
   std::string uri() const { return GetParam().scheme + dir_.path("rank-%r.pd"); }
   std::string uri_of(unsigned rank) const { return store::of_rank(uri(), rank, kRanks); }
-  Options options() const { return options_of(GetParam().engine); }
+  std::string name_of(unsigned rank) const {
+    const std::string region = options_of_rank(rank).region;
+    return uri_of(rank) + (region.empty() ? "" : " (region " + region + ")");
+  }
+  Options options() const {
+    Options options = options_of(GetParam().engine);
+    options.region = GetParam().region;
+    return options;
+  }
+  Options options_of_rank(unsigned rank) const {
+    Options options = this->options();
+    options.region = store::of_rank(options.region, rank, kRanks);
+    return options;
+  }
 
   std::unique_ptr<GroupMember> open(std::unique_ptr<GroupPeers> peers) {
     const unsigned rank = peers->rank();
@@ -235,12 +253,12 @@ TEST_P(Groups, WhoIsAheadGoesBack) {
     plans_[rank].arm({.for_ever = true});  // it dies
   });
   for (media::FaultPlan& plan : plans_) plan.disarm();
-  const auto look = store::look_at_group(uri_of(1), options(), {});
+  const auto look = store::look_at_group(uri_of(1), options_of_rank(1), {});
   ASSERT_EQ(look.kind, store::GroupLook::Kind::kMember) << look.message;
   EXPECT_EQ(look.versions[0].number, 3u);
   EXPECT_EQ(look.count, 2u);
   EXPECT_EQ(shown(), 2u);
-  EXPECT_EQ(store::look_at_group(uri_of(1), options(), {}).versions[0].number, 2u);
+  EXPECT_EQ(store::look_at_group(uri_of(1), options_of_rank(1), {}).versions[0].number, 2u);
   run_ranks(kRanks, [&](unsigned rank, Peers peers) {
     const auto group = open(std::move(peers));
     set(group->store(), rank, 4);
@@ -300,7 +318,7 @@ TEST_P(Groups, WhatIsWrongWithAStoreIsToldOnAll) {
   make(1);
   const std::string own = dir_.path("rank-1.pd"), kept = dir_.path("kept");
   std::filesystem::rename(own, kept);
-  expect_on_all(Code::kNotFound, "rank 1's store '" + uri_of(1) + "' holds none");
+  expect_on_all(Code::kNotFound, "rank 1's store '" + name_of(1) + "' holds none");
   EXPECT_FALSE(std::filesystem::exists(own));  // nothing was made in its place
 
   // Of an earlier time.
@@ -308,12 +326,12 @@ TEST_P(Groups, WhatIsWrongWithAStoreIsToldOnAll) {
   make(2);
   make(3);
   std::filesystem::copy_file(kept, own, std::filesystem::copy_options::overwrite_existing);
-  expect_on_all(Code::kCorrupt, "rank 1's store '" + uri_of(1) + "' has another, number 1");
+  expect_on_all(Code::kCorrupt, "rank 1's store '" + name_of(1) + "' has another, number 1");
 
   // Another rank's.
   std::filesystem::copy_file(dir_.path("rank-2.pd"), own,
                              std::filesystem::copy_options::overwrite_existing);
-  expect_on_all(Code::kForeign, "rank 1's store '" + uri_of(1) + "' is rank 2's of its group");
+  expect_on_all(Code::kForeign, "rank 1's store '" + name_of(1) + "' is rank 2's of its group");
 
   // Another group's, a store of none, and no store.
   const auto remove = [](const std::string& path) { std::filesystem::remove(path); };
@@ -323,16 +341,16 @@ TEST_P(Groups, WhatIsWrongWithAStoreIsToldOnAll) {
   make(3);
   std::filesystem::copy_file(dir_.path("old-2"), dir_.path("rank-2.pd"),
                              std::filesystem::copy_options::overwrite_existing);
-  expect_on_all(Code::kCorrupt, "rank 2's store '" + uri_of(2) + "' is of another group");
+  expect_on_all(Code::kCorrupt, "rank 2's store '" + name_of(2) + "' is of another group");
   remove(dir_.path("rank-2.pd"));
   {
-    Store alone = Store::open(uri_of(2), options());
+    Store alone = Store::open(uri_of(2), options_of_rank(2));
     set(alone, 2, 9);
     alone.close();
   }
-  expect_on_all(Code::kForeign, "rank 2's store '" + uri_of(2) + "' has contents and is of no");
+  expect_on_all(Code::kForeign, "rank 2's store '" + name_of(2) + "' has contents and is of no");
   write_file(dir_.path("rank-2.pd"), FileBytes(1 << 20, std::byte{'x'}));
-  expect_on_all(Code::kForeign, "rank 2's store '" + uri_of(2) + "' cannot be opened: ");
+  expect_on_all(Code::kForeign, "rank 2's store '" + name_of(2) + "' cannot be opened: ");
 }
 
 TEST_P(Groups, AStoreThatWasOpenedAloneCountsAsItsVersion) {
@@ -345,7 +363,7 @@ TEST_P(Groups, AStoreThatWasOpenedAloneCountsAsItsVersion) {
   };
   make(1);
   for (int twice = 0; twice < 2; ++twice) {
-    Store alone = Store::open(uri_of(1), options());
+    Store alone = Store::open(uri_of(1), options_of_rank(1));
     set(alone, 1, 8 + twice);
     alone.checkpoint();
     set(alone, 1, 9 + twice);
@@ -364,7 +382,9 @@ TEST_P(Groups, AStoreThatWasOpenedAloneCountsAsItsVersion) {
 // At each start each rank takes over what the ranks before had, as a sum.
 TEST_P(Groups, MoreRanksOrFewer) {
   u64 version = 0;
-  const auto start = [&](unsigned ranks, bool points) {
+  enum class End { kBeforePoint, kFails, kPoints };
+  const auto start = [&](unsigned ranks, End end) {
+    const bool points = end == End::kPoints;
     std::array<std::uint64_t, 8> sums{};
     run_ranks(ranks, [&](unsigned rank, Peers peers) {
       const auto group = open(std::move(peers));
@@ -375,24 +395,92 @@ TEST_P(Groups, MoreRanksOrFewer) {
       if (group->ranks_before() == 0) sums[rank] = rank + 1;
       EXPECT_EQ(group->store_of(group->ranks_before()), nullptr);
       set(group->store(), rank, sums[rank]);
+      if (end == End::kFails) {
+        if (rank == ranks - 1)
+          plans_[rank].arm({.calls = media::kFaultWrite | media::kFaultSubmit, .for_ever = true});
+        EXPECT_THROW(group->point(), Error);
+        plans_[rank].arm({.for_ever = true});  // it dies
+      }
       if (!points) return;
       EXPECT_EQ(group->point(), version + 1);
       for (unsigned before = ranks; before < group->ranks_before(); ++before)
         EXPECT_EQ(group->store_of(before), nullptr);
     });
     version += points ? 1 : 0;
+    for (media::FaultPlan& plan : plans_) plan.disarm();
     std::uint64_t sum = 0;
     for (const std::uint64_t each : sums) sum += each;
     EXPECT_EQ(sum, 15u) << ranks;
   };
-  start(5, true);
-  start(5, true);
+  start(5, End::kPoints);
+  start(5, End::kPoints);
   for (const unsigned ranks : {2u, 4u, 1u, 5u, 3u}) {
-    start(ranks, false);  // all die before the first point
-    start(ranks + 1, false);
-    start(ranks, true);
-    start(ranks, true);
+    start(ranks, End::kBeforePoint);
+    start(ranks + 1, End::kFails);  // all ranks but the last one are ahead
+    start(ranks, End::kFails);
+    start(ranks, End::kPoints);
+    start(ranks, End::kFails);
+    start(ranks, End::kPoints);
   }
+}
+
+TEST(Group, WhoIsAheadGoesBackOnAServer) {
+  const MemcachedProcess server;
+  const std::string uri = server.uri("rank-%r");
+  std::array<media::FaultPlan, kRanks> plans;
+  for (const bool fails : {true, false}) {
+    run_ranks(kRanks, [&](unsigned rank, Peers peers) {
+      const detail::InternalOptions internal{
+          .wrap = [&, rank](auto medium) { return plans[rank].wrap(std::move(medium)); }};
+      const auto group =
+          GroupMember::open(std::move(peers), uri, options_of(Engine::kRemap), &internal);
+      const std::uint64_t number = fails ? 1 : 2;
+      if (!fails) {
+        EXPECT_EQ(group->version(), 1u);
+        EXPECT_EQ(group->store().root<Value>("value").number, 1u);
+      }
+      set(group->store(), rank, number);
+      EXPECT_EQ(group->point(), number);
+      if (!fails) return;
+      set(group->store(), rank, 3);
+      if (rank == 1)
+        plans[rank].arm({.calls = media::kFaultWrite | media::kFaultSubmit, .for_ever = true});
+      EXPECT_THROW(group->point(), Error);
+      plans[rank].arm({.for_ever = true});  // it dies
+    });
+    for (media::FaultPlan& plan : plans) plan.disarm();
+  }
+}
+
+TEST(Group, AVersionThatWasRolledBackToIsTheOneThatItWas) {
+  const TempDir dir(TempDir::kMemory);
+  const std::string uri = "emu:" + dir.path("rank-%r.pd");
+  Options options = options_of(Engine::kRemap);
+  options.versions_kept = 4;
+  const auto start = [&](std::uint64_t begin, std::uint64_t end) {
+    run_ranks(2, [&](unsigned rank, Peers peers) {
+      const auto group = GroupMember::open(std::move(peers), uri, options);
+      if (begin != 1) {
+        EXPECT_EQ(group->store().root<Value>("value").number, begin - 1);
+      }
+      for (std::uint64_t number = begin; number <= end; ++number) {
+        set(group->store(), rank, number);
+        EXPECT_EQ(group->point(), number);
+      }
+    });
+  };
+  start(1, 3);
+  const auto roll_back = [&](unsigned rank) {
+    value_or_throw(store::roll_back(store::of_rank(uri, rank, 2), "", 3, {}));
+  };
+  roll_back(0);
+  run_ranks(2, [&](unsigned, Peers peers) {
+    expect_error([&] { GroupMember::open(std::move(peers), uri, options); }, Code::kCorrupt,
+                 "no version in common");
+  });
+  roll_back(1);
+  start(3, 5);
+  start(6, 6);
 }
 
 TEST_P(Groups, AnOpeningThatFailsLeavesWhatWasThere) {

@@ -64,7 +64,7 @@ class GroupMember {
   std::vector<std::string> roots_of(unsigned rank_before, std::uint64_t fingerprint);
 
  private:
-  class [[gnu::visibility("hidden")]] Member;
+  class Member;
   explicit GroupMember(std::unique_ptr<Member> member);
   std::unique_ptr<Member> member_;
 };
