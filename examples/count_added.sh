@@ -25,3 +25,4 @@ added() {
 
 added graph/graph_in_memory.c graph/graph.c 10
 added orders/orders_in_memory.cc orders/orders.cc 4
+added mpi/cannon_in_memory.cc mpi/cannon.cc 6

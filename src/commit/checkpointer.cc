@@ -81,6 +81,7 @@ Result<u64> Checkpointer::checkpoint() {
     Result<u64> version = complete(*turn.attempt);
     if (version || trimmed || version.failure().code != Code::kNoSpace || !config_.engine->trims())
       return version;
+    if (config_.agreement != nullptr) return version;  // the others do not try again
   }
 }
 
@@ -123,6 +124,7 @@ Status Checkpointer::wait(u64 version) {
 
 // Claims the right to checkpoint, unless there is an answer before.
 Result<Checkpointer::Turn> Checkpointer::begin(Trigger trigger) {
+  if (config_.agreement != nullptr) PERDURA_TRY(config_.agreement->may_begin());
   const u64 begin_ns = now_ns();
   bool waited = false;
   std::unique_lock lock(mutex_);

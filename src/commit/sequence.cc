@@ -55,6 +55,7 @@ Status Sequence::make_version(Attempt& attempt, bool has_versions) {
   Status status = attempt.status ? guarded([&] { return write(attempt, has_versions); })
                                  : std::move(attempt.status);
   if (attempt.in_background) config_.snapshot->close();
+  if (config_.agreement != nullptr) status = agree(attempt, std::move(status));
   // What it has of the last version is what that one was made of.
   const bool is_same = status && (attempt.in_background || attempt.empty);
   if (config_.snapshot != nullptr && !is_same) config_.snapshot->forget();
@@ -76,6 +77,22 @@ Status Sequence::write(Attempt& attempt, bool has_versions) {
   // Nothing changed: the last version holds it all. An asynchronous one was promised a number.
   attempt.empty = attempt.empty && attempt.trigger != Attempt::Trigger::kAsync && has_versions;
   return attempt.empty ? Status{} : config_.engine->prepare();
+}
+
+// A process in which nothing changed has a version like the others, so that their numbers agree.
+Status Sequence::agree(Attempt& attempt, Status mine) {
+  using Mine = Agreement::Mine;
+  for (;;) {
+    const auto told = [&]() -> Result<Mine> {
+      if (!mine) return copy_of(mine.failure());
+      return attempt.empty ? Mine::kNothing : Mine::kPrepared;
+    };
+    PERDURA_ASSIGN(const Agreement::All all,
+                   guarded([&] { return config_.agreement->agree(told()); }));
+    if (all != Agreement::All::kPrepare) return {};
+    if (!std::exchange(attempt.empty, false)) continue;
+    mine = guarded([this] { return config_.engine->prepare(); });
+  }
 }
 
 }  // namespace perdura::commit

@@ -2,12 +2,13 @@
 // takes it is the checkpointer's.
 //
 //   before_cut ─ [ stop ─ begin ─ at_cut ─ cut ─ capture, or open the window ─ resume ] ─ after_cut
-//              ─ (capture in the background) ─ prepare ─ publish, or discard
+//              ─ (capture in the background) ─ prepare ─ (agree) ─ publish, or discard
 #pragma once
 
 #include <functional>
 #include <span>
 
+#include "commit/agreement.hpp"
 #include "commit/engine.hpp"
 #include "track/mutators.hpp"
 #include "track/tracker.hpp"
@@ -62,6 +63,7 @@ class Sequence {
     Snapshot* snapshot = nullptr;  ///< with which it captures in the background, if it does
     CutGuest* guest = nullptr;
     EpochGuest* epochs = nullptr;
+    Agreement* agreement = nullptr;  ///< nullptr: it makes versions by itself
     /// Stopped capture: shown each change set while the mutators stand still (verify_reports).
     std::function<void(const track::DirtyMap&)> inspect;
     /// Told of what a version will have changed, before it is durable. One that fails was told all
@@ -84,6 +86,7 @@ class Sequence {
   Status take(Attempt& attempt);
   Status capture_stopped(Attempt& attempt);
   Status write(Attempt& attempt, bool has_versions);
+  Status agree(Attempt& attempt, Status mine);
 
   const Config config_;
   const std::function<void(const track::DirtyMap&)> note_;

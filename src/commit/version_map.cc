@@ -184,6 +184,17 @@ Result<std::optional<VersionRecord>> read_progress(region::Volume& volume,
   return std::optional<VersionRecord>();
 }
 
+Status erase_version(region::Volume& volume, const format::RegionRecord& region, u64 version) {
+  PERDURA_ASSIGN(const format::Extent extent, version_records(volume, region));
+  alignas(kPageBytes) static constexpr std::byte kZeros[sizeof(VersionRecord)]{};
+  for (u64 copy = 0; copy < 2; ++copy)
+    PERDURA_TRY(volume.medium().write_record(
+        extent.medium_offset + format::version_record_offset(region, version, copy), kZeros,
+        PERDURA_SITE("version record erased")));
+  // Barrier: nothing finds the version before another one gets its number, and its places.
+  return volume.medium().barrier(PERDURA_SITE("version record erased"));
+}
+
 Status sign_versions(region::Volume& volume, const format::RegionRecord& region, u64 store_id,
                      u64 copy) {
   PERDURA_ASSIGN(const format::Extent extent, version_records(volume, region));

@@ -39,6 +39,8 @@ Status write_progress(region::Volume& volume, const format::RegionRecord& region
 Result<std::optional<format::VersionRecord>> read_progress(region::Volume& volume,
                                                            const format::RegionRecord& region,
                                                            u64 version);
+/// There is no such version from now on, durably.
+Status erase_version(region::Volume& volume, const format::RegionRecord& region, u64 version);
 /// Write one copy of the records of all kept versions once more, as those of the store with the id
 /// `store_id`.
 Status sign_versions(region::Volume& volume, const format::RegionRecord& region, u64 store_id,

@@ -30,11 +30,12 @@ struct HeapHeader {
   u64 types;    ///< region offset of the first TypeNode, 0: none
   u64 address;  ///< where the region was when the pointers in typed blocks were stored
   u64 type_count;
-  u64 reserved[6];
+  u64 group;  ///< region offset of the GroupState, 0: it is of no group
+  u64 reserved[5];
 };
 static_assert(sizeof(HeapHeader) == 128);
 static_assert(offsetof(HeapHeader, limit_bytes) == 16 && offsetof(HeapHeader, roots) == 40);
-static_assert(offsetof(HeapHeader, types) == 56 && offsetof(HeapHeader, reserved) == 80);
+static_assert(offsetof(HeapHeader, types) == 56 && offsetof(HeapHeader, group) == 80);
 
 enum class UnitKind : u8 {
   kFree = 0,  ///< also the tail of a large block

@@ -149,6 +149,10 @@ class Heap : public commit::EpochGuest {
   Result<u64> least_bytes(const void* block);
   /// Of a typed block.
   Result<std::string> type_name(const void* block);
+  /// What says which group of processes the heap is of, a block of `bytes` bytes or more; nullptr:
+  /// it is of none. kCorrupt where there is no such block.
+  Result<void*> group(u64 bytes) const;
+  void set_group(detail::Mutator& mutator, const void* block);
   /// Ready for TypedWords, while nobody else uses the heap.
   Status load_typed();
   /// Whether pointers in the region hold where it is now.

@@ -79,6 +79,23 @@ Result<void*> Heap::allocate_typed(Mutator& mutator, const perdura_type& type, u
   return allocate_of_type(mutator, type, bytes, false);
 }
 
+Result<void*> Heap::group(u64 bytes) const {
+  const u64 offset = units_.header().group;
+  if (offset == 0) return nullptr;
+  const Failure damaged{Code::kCorrupt, "the header of the heap of '" + blocks_.store_name() +
+                                            "' leads to no state of a group; restore the store "
+                                            "from a copy"};
+  if (offset >= region_.limit()) return damaged;
+  void* const block = region_.base() + offset;
+  const auto found = usable(block);
+  if (!found || found->bytes < bytes) return damaged;
+  return block;
+}
+
+void Heap::set_group(Mutator& mutator, const void* block) {
+  store_reported(mutator, units_.header().group, region_.offset_of(block));
+}
+
 Result<void*> Heap::allocate_flexible(Mutator& mutator, const perdura_type& type, u64 bytes) {
   return allocate_of_type(mutator, type, std::max<u64>(bytes, type.size), true);
 }

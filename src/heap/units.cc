@@ -47,6 +47,7 @@ Status Units::format(detail::Mutator& mutator) {
                       .types = 0,
                       .address = reinterpret_cast<std::uintptr_t>(region_.base()),
                       .type_count = 0,
+                      .group = 0,
                       .reserved = {}};
   return attach("the new store");
 }

@@ -31,11 +31,16 @@ class ChunkStorage final : public Storage {
     } else {
       PERDURA_ASSIGN(chunks_, recover_chunks(volume_, record_, options_.over_provisioning));
     }
-    durable_version_ = chunks_.durable_version();
+    durable_version_ = content_version_ = chunks_.durable_version();
+    // What was rolled back to may have come about so itself.
+    const std::vector<format::VersionRecord>& kept = chunks_.versions.kept;
+    for (auto each = kept.rbegin(); each != kept.rend(); ++each)
+      if (each->version == content_version_ && each->origin != 0) content_version_ = each->origin;
     return {};
   }
 
   u64 durable_version() const override { return durable_version_; }
+  u64 content_version() const override { return content_version_; }
 
   Result<std::unique_ptr<region::Region>> map(const format::RegionRecord& record) override {
     return region::Region::map_chunks(volume_, record, *chunks_.space, chunks_.backed_bytes());
@@ -81,6 +86,7 @@ class ChunkStorage final : public Storage {
   const Options& options_;
   ChunkRecovery chunks_;
   u64 durable_version_ = 0;
+  u64 content_version_ = 0;
   std::optional<commit::PageSet> zeroed_;  ///< damaged, and so in no version
   std::unique_ptr<ChunkLoader> loader_;
   bool loads_lazily_ = false;
@@ -156,6 +162,17 @@ class ChunkKind final : public EngineKind {
   Result<u64> roll_back(region::Volume& volume, const format::RegionRecord& record, u64 version,
                         const Progress& progress) const override {
     return roll_chunks_back(volume, record, version, progress);
+  }
+
+  // A ring of one version has no place for the one before.
+  bool can_take_back(const region::Volume& volume, const format::RegionRecord& record, u64 version,
+                     bool) const override {
+    return volume.confirmed_version(record.region) < version && record.versions_kept > 1;
+  }
+
+  Status take_back(region::Volume& volume, const format::RegionRecord& record,
+                   u64 version) const override {
+    return take_chunks_back(volume, record, version);
   }
 
   Status sign(region::Volume& volume, const format::RegionRecord& record, u64 store_id,

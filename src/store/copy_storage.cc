@@ -116,6 +116,20 @@ class CopyKind final : public HomeKind {
                                          const format::RegionRecord& record) const override {
     return inspection_of_copies(volume, record);
   }
+
+  // Whoever opens it to write makes the copies level.
+  bool can_take_back(const region::Volume& volume, const format::RegionRecord& record, u64 version,
+                     bool is_untouched) const override {
+    return is_untouched && volume.replayed_version(record.region) == version;
+  }
+
+  Status take_back(region::Volume& volume, const format::RegionRecord& record,
+                   u64 version) const override {
+    if (volume.replayed_version(record.region) != version)
+      return Failure{Code::kMisuse, "version " + std::to_string(version) + " of '" + volume.name() +
+                                        "' is not its newest one, and cannot be taken back"};
+    return volume.set_newest(record.region, version - 1);
+  }
 };
 
 }  // namespace

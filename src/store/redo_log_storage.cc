@@ -1,6 +1,8 @@
 // A region with a home image and a redo log.
+#include <algorithm>
 #include <list>
 
+#include "base/aligned_buffer.hpp"
 #include "commit/redo_log_engine.hpp"
 #include "store/home_kind.hpp"
 #include "store/home_loader.hpp"
@@ -102,6 +104,31 @@ class RedoLogStorage final : public Storage {
   HomeLoader loader_;
 };
 
+// A block is none without its header. Where several attempts at the version were whole, as one that
+// failed at last may be, the youngest counts: they go one after the other.
+Status take_back_log(region::Volume& volume, const format::RegionRecord& record, u64 version) {
+  const u64 replayed = volume.replayed_version(record.region);
+  const u64 unit = std::max(volume.medium().geometry().write_bytes,
+                            round_up(sizeof(format::LogBlockHeader), kLineBytes));
+  AlignedBuffer zeros(round_up(unit, kPageBytes));
+  for (;;) {
+    log::Space space(volume, record.region, 0);  // gives nothing out
+    PERDURA_ASSIGN(const log::Recovered log, log::read(volume, record.region, replayed, space,
+                                                       log::Image::Where::kInMemory));
+    if (log.durable_version < version) return {};
+    if (log.durable_version > version || !log.records.empty() || log.versions.empty())
+      return Failure{Code::kMisuse, "version " + std::to_string(version) + " of '" +
+                                        volume.name() +
+                                        "' cannot be taken back: there are later ones, or "
+                                        "transactions in its log"};
+    for (const log::BlockRef& block : log.versions.back().blocks)
+      PERDURA_TRY(volume.medium().write(block.offset, zeros.first(unit),
+                                        PERDURA_SITE("version taken back")));
+    // Barrier: nothing is left of the version before another one gets its number.
+    PERDURA_TRY(volume.medium().barrier(PERDURA_SITE("version taken back")));
+  }
+}
+
 class RedoLogKind final : public HomeKind {
  public:
   RedoLogKind() : HomeKind(format::EngineId::kRedoLog, "no home image", "has a redo log") {}
@@ -125,6 +152,17 @@ class RedoLogKind final : public HomeKind {
   std::unique_ptr<Inspection> inspection(region::Volume& volume,
                                          const format::RegionRecord& record) const override {
     return inspection_of_log(volume, record);
+  }
+
+  // Before a version comes home, the superblock knows of it.
+  bool can_take_back(const region::Volume& volume, const format::RegionRecord& record, u64 version,
+                     bool) const override {
+    return volume.confirmed_version(record.region) < version;
+  }
+
+  Status take_back(region::Volume& volume, const format::RegionRecord& record,
+                   u64 version) const override {
+    return take_back_log(volume, record, version);
   }
 };
 

@@ -21,6 +21,7 @@
 #include "heap/root_selection.hpp"
 #include "media/slow.hpp"
 #include "store/check_options.hpp"
+#include "store/group_state.hpp"
 #include "store/open_stores.hpp"
 #include "store/transaction_blocks.hpp"
 #include "store/transaction_replay.hpp"
@@ -167,6 +168,7 @@ Status Runtime::open_region() {
   else storage_ = store::engine_kind(record_).storage(*volume_, record_, options_);
   PERDURA_TRY(storage_->recover());
   durable_version_ = storage_->durable_version();
+  content_version_ = storage_->content_version();
   if (read_only() && durable_version_ == 0)
     return Failure{Code::kNotFound, "'" + name() + "' holds no version yet that could be read"};
   transactions_ = storage_->take_transactions();
@@ -274,6 +276,7 @@ Status Runtime::start() {
   config.tracker = tracker_.get();
   config.guest = internal_.guest;
   config.epochs = heap_.get();
+  config.agreement = internal_.agreement;
   config.store = name();
   config.snapshot = snapshot_.get();
   config.closed = storage_->closed();
@@ -433,6 +436,7 @@ Status Runtime::open_heap() {
   if (durable_version_ != 0) {
     PERDURA_TRY(heap_->attach());
     PERDURA_TRY(repeat_transactions());
+    PERDURA_TRY(note_opened_alone());
     if (internal_.restore)
       PERDURA_TRY(in_operation([this](Mutator& each) { return internal_.restore(*this, each); }));
     if (!heap_->is_at_home()) PERDURA_TRY(relocate());
@@ -461,6 +465,11 @@ Status Runtime::in_operation(Body&& body) {
 Status Runtime::repeat_transactions() {
   PERDURA_TRY(leave_out_held());
   if (transactions_.empty()) return {};
+  if (is_in_group())
+    return Failure{Code::kUnsupported,
+                   "the log of '" + name() +
+                       "' has transactions that no version has, and a group of processes has none; "
+                       "open the store once alone, and close it"};
   u64 lines = 0;
   for (const auto& each : transactions_) lines += store::version_lines(each.entries);
   size_t done = 0;
@@ -492,6 +501,17 @@ Status Runtime::leave_out_held() {
   std::ranges::sort(needed);
   log()->free_held(durable_version_, needed);
   return {};
+}
+
+// What it makes of the store from now on is in no version of the group's.
+Status Runtime::note_opened_alone() {
+  if (read_only() || is_in_group()) return {};
+  PERDURA_ASSIGN(format::GroupState* const state, store::group_state(name(), *heap_));
+  if (state == nullptr) return {};
+  return in_operation([&](Mutator& mutator) -> Status {
+    store::note_opened_alone(*state, mutator, content_version_);
+    return {};
+  });
 }
 
 Status Runtime::repeat(size_t begin, size_t end) {
@@ -645,6 +665,13 @@ Status Runtime::usable() const {
                                     "it: open stores after fork"};
 }
 
+Status Runtime::require_no_group(const char* call) const {
+  if (!is_in_group()) return {};
+  return Failure{Code::kMisuse, std::string(call) + " of '" + name() +
+                                    "' would make a version without the other processes of its "
+                                    "group; call the group's point()"};
+}
+
 Status Runtime::require_outside_operation(const char* call) {
   PERDURA_TRY(usable());
   if (mutators_->leave_polled()) return {};
@@ -779,6 +806,7 @@ Status Runtime::try_close() {
   const bool unheard_zeros = findings().zeroed_pages != 0 && !untold_damage();
   Status status;
   if (unheard_zeros) status = tell_damage();
+  else if (is_in_group()) status = {};  // the last version is the group's
   else if (const Result<u64> last = checkpointer_->checkpoint(); !last) status = last.failure();
   if (drain_) drain_->finish(options_.drain_wait_ms);
   const Status home = checkpointer_->finish(static_cast<bool>(status));

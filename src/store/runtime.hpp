@@ -52,6 +52,8 @@ struct InternalOptions {
   /// For tests: in the thread that takes timed checkpoints, before each.
   std::function<void()> before_timed = {};
   WrapMedium wrap_drain = {};  ///< for tests: a decorator around the second medium
+  /// The store is one of several processes', who make its versions together.
+  commit::Agreement* agreement = nullptr;
 };
 
 class Runtime {
@@ -69,6 +71,10 @@ class Runtime {
 
   /// Whose cuts a container takes part in.
   bool is_container() const { return internal_.guest != nullptr; }
+  /// Whose versions are made by all ranks of a group (perdura/mpi.hpp).
+  bool is_in_group() const { return internal_.agreement != nullptr; }
+  /// kMisuse where it is: `call` would make versions without the others.
+  Status require_no_group(const char* call) const;
 
   /// kMisuse inside one of this thread, which `call` would wait for.
   Status require_outside_operation(const char* call);
@@ -94,6 +100,9 @@ class Runtime {
 
   heap::Heap& heap() { return *heap_; }
   region::Region& region() { return *region_; }
+  const format::RegionRecord& record() const { return record_; }
+  /// Of which version its content was when it was opened (Storage::content_version).
+  u64 content_version() const { return content_version_; }
   region::Volume& volume() { return *volume_; }
   track::Mutators& mutators() { return *mutators_; }
   track::Tracker& tracker() { return *tracker_; }
@@ -149,6 +158,7 @@ class Runtime {
   Status repeat(size_t begin, size_t end);
   Result<size_t> repeat_in_groups();
   Status free_transactions();
+  Status note_opened_alone();
   Status relocate();
   Status watch_operations();
   store::OwnVersion::Of own_version() const;
@@ -165,6 +175,7 @@ class Runtime {
   u64 process_generation_ = 0;
   u64 recovery_ns_ = 0;
   u64 durable_version_ = 0;
+  u64 content_version_ = 0;
   std::optional<Failure> address_taken_;  ///< the region is not where it was
   std::atomic<u64> told_pages_{0};        ///< of the damaged ones, by tell_damage()
   std::optional<u64> moved_version_;      ///< the last one whose pointers hold where it was

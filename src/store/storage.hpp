@@ -50,6 +50,8 @@ class Storage {
   virtual Status recover() = 0;
   /// Found by recover(); 0: there is none yet.
   virtual u64 durable_version() const = 0;
+  /// Of which version its content is: of another one than itself if that was rolled back to.
+  virtual u64 content_version() const { return durable_version(); }
   /// At the record's address. kAddressTaken: it can be called again with another one.
   virtual Result<std::unique_ptr<region::Region>> map(const format::RegionRecord& record) = 0;
   /// What must be in memory before a tracker watches it.
@@ -113,6 +115,22 @@ class EngineKind {
   /// Where versions of another store's region are copied to, in a session of the volume.
   virtual Result<std::unique_ptr<VersionTarget>> target(
       region::Volume& volume, const format::RegionRecord& record) const = 0;
+  /// Whether the newest version, `version`, can be taken back: the one before it is on the medium,
+  /// whole. `is_untouched`: nobody has opened the store to write since the newest one was made.
+  virtual bool can_take_back(const region::Volume& volume, const format::RegionRecord& record,
+                             u64 version, bool is_untouched) const {
+    (void)volume, (void)record, (void)version, (void)is_untouched;
+    return false;
+  }
+  /// That version never was, durably: the newest one is that before it, under its own number. Only
+  /// where can_take_back() says so; outside of sessions of the volume. A crash meanwhile leaves the
+  /// one or the other.
+  virtual Status take_back(region::Volume& volume, const format::RegionRecord& record,
+                           u64 version) const {
+    (void)version;
+    return Failure{Code::kUnsupported, "no version of region '" + std::string(record.name) +
+                                           "' of '" + volume.name() + "' can be taken back"};
+  }
   /// Writes all that is needed of the region and has the store's id in it, but for the superblock
   /// and the log, once more with the id `store_id`: one of its two copies. With a barrier. Here
   /// nothing is.

@@ -326,6 +326,7 @@ void Store::checkpoint_every(std::chrono::milliseconds interval) {
   value_or_throw(runtime().usable());
   if (interval.count() < 0)
     throw Error(Code::kInvalidArgument, "a checkpoint interval is not negative");
+  value_or_throw(runtime().require_no_group("checkpoint_every"));
   runtime().checkpointer().every(interval);
 }
 

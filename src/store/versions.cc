@@ -56,6 +56,17 @@ Result<u64> roll_chunks_back(region::Volume& volume, const format::RegionRecord&
   return record.version;
 }
 
+// Its chunks are nobody's then; the next opening finds that.
+Status take_chunks_back(region::Volume& volume, const format::RegionRecord& region, u64 version) {
+  PERDURA_ASSIGN(const std::vector<FoundVersion> found, commit::read_versions(volume, region));
+  if (found.size() < 2 || found.back().record.version != version ||
+      found[found.size() - 2].record.version != version - 1)
+    return Failure{Code::kMisuse, "version " + std::to_string(version) + " of '" + volume.name() +
+                                      "' cannot be taken back: it is not the newest one, or the "
+                                      "one before it is not kept"};
+  return commit::erase_version(volume, region, version);
+}
+
 namespace {
 
 Result<u64> try_roll_back(std::unique_ptr<media::Medium> medium, std::string_view name, u64 version,

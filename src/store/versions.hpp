@@ -42,4 +42,7 @@ Result<bool> remove_object(std::string_view uri, std::string_view region, std::s
 Result<u64> roll_chunks_back(region::Volume& volume, const format::RegionRecord& region,
                              u64 version, const Progress& progress);
 
+/// As EngineKind::take_back.
+Status take_chunks_back(region::Volume& volume, const format::RegionRecord& region, u64 version);
+
 }  // namespace perdura::store

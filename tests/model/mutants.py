@@ -34,6 +34,13 @@ BY_TEST = {
     "earlier_replay_counts": (
         "checkpointer_test",
         "Configs/CheckpointerTest.AReplayThatFailsMeanwhileIsTriedAgain/file_reported"),
+    # Of a group of processes, which drawn programs are not.
+    "group_agrees_alone": ("group_crashes_test",
+                           "Settings/Crashes.NoRankShowsAVersionThatAnotherLacks/log_nvm_2"),
+    "group_one_era": ("group_crashes_test",
+                      "Settings/Crashes.NoRankShowsAVersionThatAnotherLacks/log_nvm_2"),
+    "group_stays_ahead": ("group_crashes_test",
+                          "Settings/Crashes.NoRankShowsAVersionThatAnotherLacks/log_nvm_2"),
     # A crash comes where the medium has no room left, and what transactions logged fills it.
     "recovery_at_once": ("transaction_log_test",
                          "TransactionLog/FullDisk.HasRoomForLargeTransactions/1"),

@@ -31,6 +31,11 @@ Result<std::unique_ptr<Transactions>> Transactions::create(Runtime& runtime) {
     return Failure{Code::kUnsupported, "'" + runtime.name() +
                                            "' is open to be read; transactions need a store that "
                                            "is open to write"};
+  if (runtime.is_in_group())
+    return Failure{Code::kUnsupported,
+                   "'" + runtime.name() +
+                       "' is one of a group of processes, whose versions become durable together; "
+                       "a transaction would become so without the others"};
   if (runtime.log() == nullptr)
     return Failure{Code::kUnsupported,
                    "'" + runtime.name() + "' has no redo log; transactions need Engine::kRedoLog"};
