@@ -50,7 +50,29 @@ struct Advice {
 Result<Advice> advise_on(const nlohmann::ordered_json& sample,
                          const std::vector<Calibrated>& calibrated);
 
+/// A job of several processes of this program, whose points are all ranks' (docs/scale.md).
+struct Job {
+  u64 ranks = 0;          ///< 0: none was asked for
+  double mtbf_hours = 0;  ///< of one rank, with its machine
+  double restart_s = 60;  ///< from a failure to where the version was
+};
+
+/// When such a job is to take points.
+struct JobAdvice {
+  Job job;
+  size_t way = 0;
+  double failure_s = 0;   ///< between two of the job's, in the mean
+  double interval_s = 0;  ///< of work, between two points
+  double young_s = 0;     ///< the same by the simpler rule
+  double point_s = 0;     ///< what a point takes then, on the slowest rank
+  double slowdown = 1;    ///< with points, failures and what they lose, divided by without
+};
+/// kUnsupported where the run shows too little.
+Result<JobAdvice> advise_job(const Advice& advice, const nlohmann::ordered_json& sample,
+                             const Job& job);
+
 nlohmann::ordered_json to_json(const Advice& advice, const nlohmann::ordered_json& sample);
+nlohmann::ordered_json to_json(const JobAdvice& advice);
 /// A page with plots.
 std::string to_html(const Advice& advice, const nlohmann::ordered_json& sample,
                     const std::string& title);

@@ -216,6 +216,24 @@ void print_table(const Advice& advice, const Json& sample, int status) {
       "Options::tracking (docs/tracking.md); the simplest, where what is quicker is in doubt.\n");
 }
 
+std::string seconds_text(double seconds) {
+  if (seconds < 1) return fmt::format("{:.3g} ms", seconds * 1e3);
+  if (seconds < 120) return fmt::format("{:.3g} s", seconds);
+  if (seconds < 2 * 3600) return fmt::format("{:.3g} min", seconds / 60);
+  return fmt::format("{:.3g} h", seconds / 3600);
+}
+
+void print_job(const JobAdvice& job, const Advice& advice) {
+  fmt::print(
+      "\nA job of {} ranks, of which one fails every {:.4g} hours, fails every {}. With {} a "
+      "point\n"
+      "takes {} on its slowest rank; take one after {} of work (Young: {}).\n"
+      "Points, failures and what they lose then make it {:.3g} times as long as its work.\n",
+      job.job.ranks, job.job.mtbf_hours, seconds_text(job.failure_s), advice.ways[job.way].way.name,
+      seconds_text(job.point_s), seconds_text(job.interval_s), seconds_text(job.young_s),
+      job.slowdown);
+}
+
 }  // namespace
 
 int advise(const AdviseArguments& arguments) {
@@ -224,9 +242,16 @@ int advise(const AdviseArguments& arguments) {
   const Measured measured = measure(arguments);
   const Advice advice = value_or_throw(advise_on(measured.sample, measured.ways));
   print_table(advice, measured.sample, measured.status);
+  Json figures = to_json(advice, measured.sample);
+  if (arguments.ranks != 0) {
+    const JobAdvice job = value_or_throw(advise_job(
+        advice, measured.sample, {arguments.ranks, arguments.mtbf_hours, arguments.restart_s}));
+    print_job(job, advice);
+    figures["job"] = to_json(job);
+  }
   std::string title;
   for (const std::string& word : arguments.command) title += (title.empty() ? "" : " ") + word;
-  if (json.is_wanted()) json.write(to_json(advice, measured.sample).dump(2) + "\n");
+  if (json.is_wanted()) json.write(figures.dump(2) + "\n");
   if (html.is_wanted()) html.write(to_html(advice, measured.sample, title));
   if (std::fflush(stdout) != 0) throw Error(Code::kIo, "cannot write the advice to the output");
   return kGood;

@@ -62,6 +62,9 @@ struct AdviseArguments {
   std::string library;
   std::string json;
   std::string html;
+  u64 ranks = 0;  ///< 0: no job is asked about
+  double mtbf_hours = 0;
+  double restart_s = 60;
 };
 
 struct StatsArguments {

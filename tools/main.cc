@@ -132,6 +132,24 @@ const CLI::App* add_advise(CLI::App& app, AdviseArguments& arguments) {
   command->add_option("--library", arguments.library, "libperdura_malloc.so");
   command->add_option("--json", arguments.json, "write the figures to this file");
   command->add_option("--html", arguments.html, "write a page with plots to this file");
+  CLI::Option* const ranks =
+      command
+          ->add_option("--ranks", arguments.ranks,
+                       "for a job of so many processes like it: how often it should take points")
+          ->check(CLI::Range(u64{1}, u64{100'000'000}));
+  CLI::Option* const mtbf =
+      command
+          ->add_option("--mtbf", arguments.mtbf_hours,
+                       "hours between two failures of one of its ranks, with its machine")
+          ->check(CLI::Range(1e-3, 1e9));
+  ranks->needs(mtbf);
+  mtbf->needs(ranks);
+  command
+      ->add_option("--restart", arguments.restart_s,
+                   "seconds from a failure to where the version was")
+      ->needs(ranks)
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
   command->add_option("PROGRAM", arguments.command, "the program and its arguments")->required();
   return command;
 }

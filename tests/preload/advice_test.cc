@@ -6,7 +6,13 @@
 // (tools/costs.cc, tools/advice.cc), which looks at nothing else.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <random>
+
 #include "tools/advice.hpp"
+#include "tools/interval.hpp"
 
 namespace perdura::tools {
 namespace {
@@ -294,6 +300,81 @@ TEST(AdviceTest, WhatTheCompilerReportsCostsWhatItsStoresAreCounted) {
   const double extra_ns = kReports * 2 + 64 * 1024 * 1.5 + 1000 * 40 + 15'000 + 0.4 * 1000;
   EXPECT_NEAR(compiled.slowdown, 1 + extra_ns / base_ns, 1e-6);
   EXPECT_EQ(compiled.bytes, 1000 * kLineBytes);
+}
+
+// --- jobs ----------------------------------------------------------------------------------------
+
+/// How much longer such a job takes than its work, failures coming by chance.
+double simulated_slowdown(const JobModel& job, double interval_s, u64 seed) {
+  std::mt19937_64 random(seed);
+  std::exponential_distribution<double> life(1 / job.mtbf_s);
+  constexpr int kPoints = 40'000;
+  double now = 0;
+  double fails_at = life(random);
+  // Until `end`, unless it fails before.
+  const auto lives_until = [&](double end) {
+    if (fails_at > end) {
+      now = end;
+      return true;
+    }
+    now = fails_at;
+    fails_at = now + life(random);
+    return false;
+  };
+  for (int points = 0; points < kPoints;) {
+    if (lives_until(now + interval_s + job.point_s)) {
+      ++points;
+      continue;
+    }
+    while (!lives_until(now + job.restart_s)) {
+    }
+  }
+  return now / (kPoints * interval_s);
+}
+
+TEST(JobTest, TheModelIsWhatSimulatedJobsTake) {
+  for (const auto& [point_s, restart_s, mtbf_s] : {std::array{0.01, 60.0, 36'000.0},
+                                                   {1.0, 60.0, 3'600.0},
+                                                   {30.0, 120.0, 900.0},
+                                                   {0.1, 1.0, 60.0}}) {
+    const JobModel job{point_s, restart_s, mtbf_s};
+    const double best = job.daly_s();
+    for (const double factor : {0.3, 1.0, 3.0}) {
+      const double predicted = job.slowdown(factor * best);
+      const double simulated = simulated_slowdown(job, factor * best, 7);
+      EXPECT_NEAR(predicted / simulated, 1, 0.03)
+          << "a point takes " << point_s << " s, after " << factor * best << " s";
+    }
+    EXPECT_LE(job.slowdown(best), job.slowdown(0.7 * best));
+    EXPECT_LE(job.slowdown(best), job.slowdown(1.4 * best));
+  }
+}
+
+TEST(JobTest, MoreRanksTakePointsMoreOften) {
+  const Advice advice = advice_on({});
+  Json sample = Sampled{}.json();
+  sample["live_bytes"] = u64{1} << 30;
+  double interval_s = 1e9;
+  double slowdown = 1;
+  for (const u64 ranks : {1, 100, 10'000, 100'000}) {
+    const auto job = advise_job(advice, sample, {ranks, 5 * 365 * 24.0, 60});
+    ASSERT_TRUE(job);
+    EXPECT_LT(job->interval_s, interval_s);
+    EXPECT_GT(job->slowdown, slowdown);
+    EXPECT_NEAR(job->interval_s, job->young_s, 0.2 * job->young_s);
+    interval_s = job->interval_s;
+    slowdown = job->slowdown;
+  }
+  EXPECT_LT(slowdown, 1.5);
+}
+
+// The more work there was, the more has changed; but not more than there is.
+TEST(JobTest, TheIntervalFitsWhatAPointTakesThen) {
+  const JobModel job{.restart_s = 10, .mtbf_s = 1000};
+  const auto point_s = [](double interval_s) { return std::min(0.5, 0.1 * std::sqrt(interval_s)); };
+  const double interval_s = best_interval(job, point_s);
+  const JobModel then{point_s(interval_s), 10, 1000};
+  EXPECT_NEAR(interval_s, then.daly_s(), 1e-3 * interval_s);
 }
 
 }  // namespace

@@ -226,7 +226,7 @@ bool run(const Case& which, const Service& service, const std::string& folder, u
 
 /// Every request of the first owner, or, unless the environment asks for all, every so many of
 /// them.
-size_t stride() { return std::getenv("PERDURA_ALL_CASES") != nullptr ? 1 : 5; }
+size_t stride() { return whole_campaigns() ? 1 : 5; }
 
 void explore(Fate fate, const std::function<Service(u64 seed)>& service_of) {
   const TempDir folder(TempDir::kMemory);
