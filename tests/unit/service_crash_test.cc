@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <random>
@@ -22,6 +21,7 @@
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
 #include "support/paused_client.hpp"
+#include "support/slice.hpp"
 #include "support/wrapped_store.hpp"
 #ifdef PERDURA_S3
 #include "media/s3_service.hpp"
@@ -226,7 +226,7 @@ bool run(const Case& which, const Service& service, const std::string& folder, u
 
 /// Every request of the first owner, or, unless the environment asks for all, every so many of
 /// them.
-size_t stride() { return whole_campaigns() ? 1 : 5; }
+size_t stride() { return slice_or_whole(kSanitized ? 23 : 5, 1); }
 
 void explore(Fate fate, const std::function<Service(u64 seed)>& service_of) {
   const TempDir folder(TempDir::kMemory);
