@@ -9,10 +9,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <random>
 
 #include "tools/advice.hpp"
 #include "tools/interval.hpp"
+#include "tools/simulated_job.hpp"
 
 namespace perdura::tools {
 namespace {
@@ -304,34 +304,6 @@ TEST(AdviceTest, WhatTheCompilerReportsCostsWhatItsStoresAreCounted) {
 
 // --- jobs ----------------------------------------------------------------------------------------
 
-/// How much longer such a job takes than its work, failures coming by chance.
-double simulated_slowdown(const JobModel& job, double interval_s, u64 seed) {
-  std::mt19937_64 random(seed);
-  std::exponential_distribution<double> life(1 / job.mtbf_s);
-  constexpr int kPoints = 40'000;
-  double now = 0;
-  double fails_at = life(random);
-  // Until `end`, unless it fails before.
-  const auto lives_until = [&](double end) {
-    if (fails_at > end) {
-      now = end;
-      return true;
-    }
-    now = fails_at;
-    fails_at = now + life(random);
-    return false;
-  };
-  for (int points = 0; points < kPoints;) {
-    if (lives_until(now + interval_s + job.point_s)) {
-      ++points;
-      continue;
-    }
-    while (!lives_until(now + job.restart_s)) {
-    }
-  }
-  return now / (kPoints * interval_s);
-}
-
 TEST(JobTest, TheModelIsWhatSimulatedJobsTake) {
   for (const auto& [point_s, restart_s, mtbf_s] : {std::array{0.01, 60.0, 36'000.0},
                                                    {1.0, 60.0, 3'600.0},
@@ -341,7 +313,7 @@ TEST(JobTest, TheModelIsWhatSimulatedJobsTake) {
     const double best = job.daly_s();
     for (const double factor : {0.3, 1.0, 3.0}) {
       const double predicted = job.slowdown(factor * best);
-      const double simulated = simulated_slowdown(job, factor * best, 7);
+      const double simulated = simulated_slowdown(job, factor * best, 40'000, 7);
       EXPECT_NEAR(predicted / simulated, 1, 0.03)
           << "a point takes " << point_s << " s, after " << factor * best << " s";
     }
