@@ -139,7 +139,7 @@ void run(Context& context) {
                   [&] { return redistribute(context); });
 }
 
-const Registration kMpi("cluster", "jobs of several MPI processes against jobs without", run);
+const Registration kMpi("cluster_mpi", "jobs of several MPI processes against jobs without", run);
 
 }  // namespace
 }  // namespace perdura::bench
