@@ -101,8 +101,7 @@ void measure_agreement(Context& context) {
   const Folder folder(context);
   const Figures figures =
       run_job(folder.path(), 4, std::string(MPI_MEASURE) + " agree file:group-%r.pd file:alone-");
-  const double more =
-      figures.at("point_us") - figures.at("barrier_us") - figures.at("alone_us");
+  const double more = figures.at("point_us") - figures.at("barrier_us") - figures.at("alone_us");
   context.figure("mpi_agree_us", "us", Reach::at_most(2 * figures.at("allreduce_us")),
                  {more,
                   {{"point_us", figures.at("point_us")},
@@ -112,7 +111,8 @@ void measure_agreement(Context& context) {
 }
 
 Measured redistribute(Context& context) {
-  const std::string bytes = std::to_string(context.scale(std::uint64_t{1} << 30, std::uint64_t{64} << 20));
+  const std::string bytes =
+      std::to_string(context.scale(std::uint64_t{1} << 30, std::uint64_t{64} << 20));
   Json detail;
   double worst = 0;
   for (const int ranks : {3, 6}) {
@@ -120,8 +120,7 @@ Measured redistribute(Context& context) {
     run_job(folder.path(), 4, std::string(MPI_MEASURE) + " write file:array-%r.pd " + bytes);
     const Figures figures = run_job(
         folder.path(), ranks, std::string(MPI_MEASURE) + " distribute file:array-%r.pd " + bytes);
-    const double ratio =
-        (figures.at("move_s") + figures.at("point_s")) / figures.at("by_hand_s");
+    const double ratio = (figures.at("move_s") + figures.at("point_s")) / figures.at("by_hand_s");
     worst = std::max(worst, ratio);
     detail["to_" + std::to_string(ranks)] = {{"move_s", figures.at("move_s")},
                                              {"point_s", figures.at("point_s")},

@@ -45,9 +45,9 @@ struct Lines {
 /// Both sides see the same lines, which where neither has gaps are one.
 Lines lines_in(std::byte* memory, const Part& whole, const Part& part, bool in_one,
                std::size_t element) {
-  Lines lines{memory + ((part.row - whole.row) * whole.columns + part.column - whole.column) *
-                           element,
-              part.rows, part.columns * element, whole.columns * element};
+  Lines lines{
+      memory + ((part.row - whole.row) * whole.columns + part.column - whole.column) * element,
+      part.rows, part.columns * element, whole.columns * element};
   if (in_one) lines = {lines.first, 1, lines.bytes * lines.count, 0};
   return lines;
 }
@@ -94,7 +94,8 @@ class Messages {
   void start(const Lines& lines, Call&& call) {
     for_each_message(lines, [&](const Lines& some) {
       MPI_Request& request = requests_.emplace_back();
-      if (some.count == 1) return check(call(some, MPI_BYTE, static_cast<int>(some.bytes), &request));
+      if (some.count == 1)
+        return check(call(some, MPI_BYTE, static_cast<int>(some.bytes), &request));
       MPI_Datatype type = MPI_DATATYPE_NULL;
       check(MPI_Type_create_hvector(static_cast<int>(some.count), static_cast<int>(some.bytes),
                                     static_cast<MPI_Aint>(some.distance), MPI_BYTE, &type));
@@ -198,10 +199,10 @@ class Distribution {
     if (state.element_bytes != element_.bytes || state.fingerprint != element_.fingerprint)
       throw Error(Code::kTypeMismatch, describe() + " has elements of another type");
     if (state.rows != shape_.rows || state.columns != shape_.columns)
-      throw Error(Code::kTypeMismatch,
-                  describe() + " has " + std::to_string(state.rows) + " x " +
-                      std::to_string(state.columns) + " elements; construct it with that size, or "
-                                                      "another one with another name");
+      throw Error(Code::kTypeMismatch, describe() + " has " + std::to_string(state.rows) + " x " +
+                                           std::to_string(state.columns) +
+                                           " elements; construct it with that size, or "
+                                           "another one with another name");
   }
 
   Part own_part() const { return part_of(shape_, static_cast<unsigned>(group_.rank())); }
@@ -278,8 +279,8 @@ class Distribution {
 
   void send_part(Messages& messages, const Shape& from, int before, std::byte* memory) {
     const Part part = part_of(from, static_cast<unsigned>(before));
-    auto* const held = static_cast<std::byte*>(
-        group_.store_of(before)->find_root<ArrayState>(name_)->elements);
+    auto* const held =
+        static_cast<std::byte*>(group_.store_of(before)->find_root<ArrayState>(name_)->elements);
     for (int to = 0; to < group_.size(); ++to) {
       const Part theirs = part_of(shape_, static_cast<unsigned>(to));
       const Part both = common(part, theirs);
@@ -326,8 +327,7 @@ Shape shape_of_matrix(std::uint64_t rows, std::uint64_t columns, int ranks) {
   return {rows, columns, static_cast<std::uint32_t>(grid[0]), static_cast<std::uint32_t>(grid[1])};
 }
 
-void* elements_of(Group& group, std::string_view name, const Shape& shape,
-                  const Element& element) {
+void* elements_of(Group& group, std::string_view name, const Shape& shape, const Element& element) {
   return Distribution(group, name, shape, element).run();
 }
 

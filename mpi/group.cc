@@ -106,8 +106,8 @@ void Group::expect_distributed() {
   std::string missing;
   for (int rank = 0; rank < ranks_before(); ++rank) {
     if (store_of(rank) == nullptr) continue;
-    for (const std::string& name : member_->roots_of(static_cast<unsigned>(rank),
-                                                     Store::fingerprint<detail::ArrayState>())) {
+    for (const std::string& name :
+         member_->roots_of(static_cast<unsigned>(rank), Store::fingerprint<detail::ArrayState>())) {
       const auto* const here = store().find_root<detail::ArrayState>(name);
       if (here == nullptr || here->ranks != static_cast<std::uint32_t>(size_)) missing = name;
     }
@@ -115,11 +115,11 @@ void Group::expect_distributed() {
   int lacks = missing.empty() ? 0 : 1;
   detail::check(MPI_Allreduce(MPI_IN_PLACE, &lacks, 1, MPI_INT, MPI_MAX, communicator_));
   if (lacks == 0) return;
-  throw Error(Code::kMisuse,
-              "the group was " + std::to_string(ranks_before()) + " ranks and is " +
-                  std::to_string(size_) + ": construct each Array and Matrix before the first point" +
-                  (missing.empty() ? "" : ", as '" + missing + "'") +
-                  ", or what ranks that are no more have of it would be lost");
+  throw Error(Code::kMisuse, "the group was " + std::to_string(ranks_before()) + " ranks and is " +
+                                 std::to_string(size_) +
+                                 ": construct each Array and Matrix before the first point" +
+                                 (missing.empty() ? "" : ", as '" + missing + "'") +
+                                 ", or what ranks that are no more have of it would be lost");
 }
 
 }  // namespace perdura::mpi

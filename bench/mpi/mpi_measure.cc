@@ -5,8 +5,8 @@
 //   mpi_measure write STORE BYTES        an array of so many bytes, durable
 //   mpi_measure distribute STORE BYTES   the same by other ranks, and by MPI_Alltoallv and write()
 #include <fcntl.h>
-#include <perdura/mpi.hpp>
 #include <unistd.h>
+#include <perdura/mpi.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -49,8 +49,7 @@ double median_us(Body&& body) {
 void agree(const std::string& store, const std::string& alone_uri) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  perdura::Store alone =
-      perdura::Store::open(alone_uri + std::to_string(rank), perdura::Options{});
+  perdura::Store alone = perdura::Store::open(alone_uri + std::to_string(rank), perdura::Options{});
   Group group(MPI_COMM_WORLD, store);
   group.point();
   alone.checkpoint();
@@ -78,7 +77,8 @@ std::uint64_t begin_of(std::uint64_t words, int ranks, int rank) {
 
 // The same elements go the same ways: what former rank j had rank j modulo the number of ranks has.
 double by_hand(const std::string& path, std::uint64_t words, int rank, int size) {
-  std::vector<std::uint64_t> from, to(begin_of(words, size, rank + 1) - begin_of(words, size, rank));
+  std::vector<std::uint64_t> from,
+      to(begin_of(words, size, rank + 1) - begin_of(words, size, rank));
   std::vector<int> send(static_cast<std::size_t>(size)), send_at(send), receive(send),
       receive_at(send);
   const auto common = [&](int before, int after) {
@@ -90,8 +90,10 @@ double by_hand(const std::string& path, std::uint64_t words, int rank, int size)
   };
   for (int other = 0; other < size; ++other)
     for (int before = 0; before < kRanksBefore; ++before) {
-      if (before % size == rank) send[static_cast<std::size_t>(other)] += static_cast<int>(common(before, other));
-      if (before % size == other) receive[static_cast<std::size_t>(other)] += static_cast<int>(common(before, rank));
+      if (before % size == rank)
+        send[static_cast<std::size_t>(other)] += static_cast<int>(common(before, other));
+      if (before % size == other)
+        receive[static_cast<std::size_t>(other)] += static_cast<int>(common(before, rank));
     }
   std::uint64_t held = 0;
   for (std::size_t i = 0; i < send.size(); ++i) {
@@ -133,7 +135,8 @@ void distribute(const std::string& store, std::uint64_t words) {
     if (array.local()[i] != array.first() + i) fail("an element is another one");
   say(group.rank(), "move_s", moved - begin);
   say(group.rank(), "point_s", end - moved);
-  const std::string path = store.substr(store.find(':') + 1) + ".by-hand-" + std::to_string(group.rank());
+  const std::string path =
+      store.substr(store.find(':') + 1) + ".by-hand-" + std::to_string(group.rank());
   say(group.rank(), "by_hand_s", by_hand(path, words, group.rank(), group.size()));
 }
 

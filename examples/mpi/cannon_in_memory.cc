@@ -103,7 +103,8 @@ int main(int argc, char** argv) {
   while (grid.side * grid.side < size) ++grid.side;
   const long rows = argc > 1 ? std::atol(argv[1]) : 200;
   if (grid.side * grid.side != size || rows <= 0 || rows % grid.side != 0) {
-    std::fprintf(stderr, "a square number of ranks, whose root the number of rows is a multiple of\n");
+    std::fprintf(stderr,
+                 "a square number of ranks, whose root the number of rows is a multiple of\n");
     MPI_Abort(MPI_COMM_WORLD, 2);
   }
   const int sides[] = {grid.side, grid.side}, rings[] = {1, 1};

@@ -86,9 +86,10 @@ Status look_into(Runtime& runtime, GroupLook& look) {
       !engine_kind(record).can_take_back(volume, record, version, is_untouched))
     return {};
   const bool is_first = version == state->base_version + 1;
-  look.versions[1] = {.era = is_first && !is_mutant("group_one_era") ? state->era_before : state->era,
-                      .number = number - 1,
-                      .ranks = is_first ? state->ranks_before : state->ranks};
+  look.versions[1] = {
+      .era = is_first && !is_mutant("group_one_era") ? state->era_before : state->era,
+      .number = number - 1,
+      .ranks = is_first ? state->ranks_before : state->ranks};
   look.count = 2;
   return {};
 }

@@ -1,7 +1,7 @@
 // Which versions of a group a rank's store can be opened at, and which of them all ranks open.
 //
-//   each rank looks at its store, and some at stores of ranks that are no more ─ all get all looks ─
-//   each decides, by the same function of the same looks ─ who is ahead takes back ─ all open
+//   each rank looks at its store, and some at stores of ranks that are no more ─ all get all looks
+//   ─ each decides, by the same function of the same looks ─ who is ahead takes back ─ all open
 //
 // A look writes nothing: nothing is brought home or given up before it is known what all have.
 #pragma once

@@ -145,15 +145,15 @@ class GroupMember::Member final : public Agreement {
   GroupDecision decided_;
 
   // --- of versions
-  u64 number_ = 0;          ///< the newest that all have
-  u64 era_of_newest_ = 0;   ///< of that
+  u64 number_ = 0;         ///< the newest that all have
+  u64 era_of_newest_ = 0;  ///< of that
   u32 ranks_of_newest_ = 0;
   u64 era_ = 0;  ///< of the next one
   u64 group_[2] = {};
   std::optional<u64> next_era_;  ///< after an attempt that failed, until the state says so
   bool opening_ = true;
   std::atomic<std::thread::id> caller_{};  ///< that may make a version; none: nobody may
-  bool has_asked_ = false;  ///< this attempt has come as far as agree()
+  bool has_asked_ = false;                 ///< this attempt has come as far as agree()
 
   // --- of an asynchronous one
   struct Pending {
@@ -178,8 +178,8 @@ Told GroupMember::Member::all_or_none(const Status& mine, const char* doing) {
   peers_->gather(&told, sizeof told, all.data());
   for (u32 rank = 0; rank < size(); ++rank)
     if (all[rank].code != 0)
-      throw Error(static_cast<Code>(all[rank].code), "rank " + std::to_string(rank) + " cannot " +
-                                                         doing + ": " + all[rank].message);
+      throw Error(static_cast<Code>(all[rank].code),
+                  "rank " + std::to_string(rank) + " cannot " + doing + ": " + all[rank].message);
   return all[0];
 }
 
@@ -514,8 +514,6 @@ std::vector<std::string> GroupMember::roots_of(unsigned rank_before, std::uint64
       if (root.fingerprint == fingerprint) names.push_back(root.name);
   return names;
 }
-Store* GroupMember::store_of(unsigned rank_before) {
-  return member_->store_of(rank_before);
-}
+Store* GroupMember::store_of(unsigned rank_before) { return member_->store_of(rank_before); }
 
 }  // namespace perdura::detail

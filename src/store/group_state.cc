@@ -24,7 +24,7 @@ void note_opened_alone(GroupState& state, detail::Mutator& mutator, u64 version)
 
 Status set_group_state(const std::string& name, heap::Heap& heap, detail::Mutator& mutator,
                        const GroupState& now) {
-  PERDURA_ASSIGN(GroupState* state, group_state(name, heap));
+  PERDURA_ASSIGN(GroupState * state, group_state(name, heap));
   if (state == nullptr) {
     PERDURA_ASSIGN(void* const block,
                    heap.allocate_typed(mutator, TypeRecord<GroupState>::value, 1));

@@ -113,12 +113,11 @@ Status take_back_log(region::Volume& volume, const format::RegionRecord& record,
   AlignedBuffer zeros(round_up(unit, kPageBytes));
   for (;;) {
     log::Space space(volume, record.region, 0);  // gives nothing out
-    PERDURA_ASSIGN(const log::Recovered log, log::read(volume, record.region, replayed, space,
-                                                       log::Image::Where::kInMemory));
+    PERDURA_ASSIGN(const log::Recovered log,
+                   log::read(volume, record.region, replayed, space, log::Image::Where::kInMemory));
     if (log.durable_version < version) return {};
     if (log.durable_version > version || !log.records.empty() || log.versions.empty())
-      return Failure{Code::kMisuse, "version " + std::to_string(version) + " of '" +
-                                        volume.name() +
+      return Failure{Code::kMisuse, "version " + std::to_string(version) + " of '" + volume.name() +
                                         "' cannot be taken back: there are later ones, or "
                                         "transactions in its log"};
     for (const log::BlockRef& block : log.versions.back().blocks)

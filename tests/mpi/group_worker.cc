@@ -1,6 +1,6 @@
 // A program of several processes that are killed at any moment: it counts steps, at each of which
-// it stores to a vector and a matrix that are distributed over its ranks, and takes a point. What it
-// finds at its start must be of one step, on all ranks and in all elements; else it ends with 3.
+// it stores to a vector and a matrix that are distributed over its ranks, and takes a point. What
+// it finds at its start must be of one step, on all ranks and in all elements; else it ends with 3.
 //
 //   group_worker STORE STEPS [ELEMENTS]
 #include <perdura/mpi.hpp>
@@ -76,8 +76,8 @@ class Program {
     counter_.step = step;
   }
   std::uint64_t index_of(std::uint64_t i) const {
-    return (matrix_.first_row() + i / matrix_.local_columns()) * kColumns +
-           matrix_.first_column() + i % matrix_.local_columns();
+    return (matrix_.first_row() + i / matrix_.local_columns()) * kColumns + matrix_.first_column() +
+           i % matrix_.local_columns();
   }
   bool elements_fit() const {
     if (counter_.step == 0) return true;

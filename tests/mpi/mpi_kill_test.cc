@@ -1,10 +1,9 @@
 // Goal: whichever processes of a job are killed, and whenever, the job that is started again goes
-// on from one version that all its ranks had, and its result is right in the end; with the number of
-// ranks that it had, or another.
-// Method: real jobs. SIGKILL for a random rank, for all of them at once, or for mpirun, after a
-// random time, of a program that checks what it finds at its start, on all ranks, and of the example
-// cannon, whose result is compared with that of the program that it was in memory alone. As often
-// as PERDURA_MPI_KILLS says.
+// on from one version that all its ranks had, and its result is right in the end; with the number
+// of ranks that it had, or another. Method: real jobs. SIGKILL for a random rank, for all of them
+// at once, or for mpirun, after a random time, of a program that checks what it finds at its start,
+// on all ranks, and of the example cannon, whose result is compared with that of the program that
+// it was in memory alone. As often as PERDURA_MPI_KILLS says.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -36,12 +36,15 @@ struct Setting {
   Engine engine;
   unsigned ranks;
 };
-constexpr Setting kSettings[] = {
-    {"log_file_2", "file:", Engine::kRedoLog, 2},   {"log_nvm_2", "emu:", Engine::kRedoLog, 2},
-    {"chunks_file_2", "file:", Engine::kRemap, 2},  {"chunks_nvm_2", "emu:", Engine::kRemap, 2},
-    {"copies_file_2", "file:", Engine::kDualCopy, 2}, {"copies_nvm_2", "emu:", Engine::kDualCopy, 2},
-    {"log_nvm_3", "emu:", Engine::kRedoLog, 3},     {"chunks_nvm_3", "emu:", Engine::kRemap, 3},
-    {"copies_nvm_3", "emu:", Engine::kDualCopy, 3}};
+constexpr Setting kSettings[] = {{"log_file_2", "file:", Engine::kRedoLog, 2},
+                                 {"log_nvm_2", "emu:", Engine::kRedoLog, 2},
+                                 {"chunks_file_2", "file:", Engine::kRemap, 2},
+                                 {"chunks_nvm_2", "emu:", Engine::kRemap, 2},
+                                 {"copies_file_2", "file:", Engine::kDualCopy, 2},
+                                 {"copies_nvm_2", "emu:", Engine::kDualCopy, 2},
+                                 {"log_nvm_3", "emu:", Engine::kRedoLog, 3},
+                                 {"chunks_nvm_3", "emu:", Engine::kRemap, 3},
+                                 {"copies_nvm_3", "emu:", Engine::kDualCopy, 3}};
 
 struct Value {
   u64 number = 0;
@@ -193,8 +196,8 @@ class Crashes : public testing::TestWithParam<Setting> {
       for (unsigned rank = 0; rank < ranks(); ++rank) {
         const Past& past = run.pasts[rank];
         const size_t begin = meeting == 0 ? 0 : run.meetings[meeting - 1][rank];
-        const size_t end = meeting == run.meetings.size() ? past.calls()
-                                                          : run.meetings[meeting][rank];
+        const size_t end =
+            meeting == run.meetings.size() ? past.calls() : run.meetings[meeting][rank];
         std::set<size_t> all = {begin, end};
         for (const size_t point : past.crash_points())
           if (point >= begin && point <= end) all.insert(point);
@@ -276,30 +279,31 @@ TEST_P(Crashes, NoRankShowsAVersionThatAnotherLacks) {
     for (const Past& past : first.pasts) end.push_back(past.calls());
     begin = contents_at(first, end, Kept::kNone);
   }
-  const Recorded run = record(begin, [&](unsigned rank, GroupMember& group, media::FaultPlan& plan) {
-    const auto made = [&](u64 value) {
-      if (rank == 0) acknowledge_(value);
-    };
-    if (ranks() == 2) {
-      set(group, 1);
-      group.point();
-    }
-    made(1);
-    // One that fails, on the last rank alone, and one with the same number.
-    set(group, 2);
-    if (rank == ranks() - 1)
-      plan.arm({.calls = media::kFaultWrite | media::kFaultSubmit, .nth = 1, .for_ever = true});
-    EXPECT_THROW(group.point(), Error);
-    plan.disarm();
-    set(group, 3);
-    group.point();
-    made(3);
-    if (ranks() == 3) return;
-    set(group, 4);
-    group.point_async();
-    group.sync();
-    made(4);
-  });
+  const Recorded run =
+      record(begin, [&](unsigned rank, GroupMember& group, media::FaultPlan& plan) {
+        const auto made = [&](u64 value) {
+          if (rank == 0) acknowledge_(value);
+        };
+        if (ranks() == 2) {
+          set(group, 1);
+          group.point();
+        }
+        made(1);
+        // One that fails, on the last rank alone, and one with the same number.
+        set(group, 2);
+        if (rank == ranks() - 1)
+          plan.arm({.calls = media::kFaultWrite | media::kFaultSubmit, .nth = 1, .for_ever = true});
+        EXPECT_THROW(group.point(), Error);
+        plan.disarm();
+        set(group, 3);
+        group.point();
+        made(3);
+        if (ranks() == 3) return;
+        set(group, 4);
+        group.point_async();
+        group.sync();
+        made(4);
+      });
   constexpr size_t kDeepMax = 5;
   std::vector<Contents> ahead;
   std::vector<u64> least_of_ahead;
@@ -311,9 +315,10 @@ TEST_P(Crashes, NoRankShowsAVersionThatAnotherLacks) {
       ++count;
       const Contents contents = contents_at(run, at, kept);
       const u64 least = run.least_value(meeting, 0);
-      check(contents, least, 4, "meeting " + std::to_string(meeting) + ", state " + std::to_string(count));
-      if (problem_.empty() && kept == (ranks() == 3 ? Kept::kNone : Kept::kAll) && least >= 1 && ahead.size() < kDeepMax &&
-          any_ahead(contents)) {
+      check(contents, least, 4,
+            "meeting " + std::to_string(meeting) + ", state " + std::to_string(count));
+      if (problem_.empty() && kept == (ranks() == 3 ? Kept::kNone : Kept::kAll) && least >= 1 &&
+          ahead.size() < kDeepMax && any_ahead(contents)) {
         ahead.push_back(contents);
         least_of_ahead.push_back(least);
       }
@@ -323,11 +328,12 @@ TEST_P(Crashes, NoRankShowsAVersionThatAnotherLacks) {
   ASSERT_EQ(problem_, "");
   EXPECT_FALSE(ahead.empty());
   for (size_t i = 0; i < ahead.size() && problem_.empty(); ++i) {
-    const Recorded again = record(ahead[i], [&](unsigned rank, GroupMember& group, media::FaultPlan&) {
-      set(group, 7);
-      group.point();
-      if (rank == 0) acknowledge_(7);
-    });
+    const Recorded again =
+        record(ahead[i], [&](unsigned rank, GroupMember& group, media::FaultPlan&) {
+          set(group, 7);
+          group.point();
+          if (rank == 0) acknowledge_(7);
+        });
     for_each_state(again, [&](const std::vector<size_t>& at, size_t meeting) {
       for (const Kept kept : {Kept::kNone, Kept::kAll}) {
         if (!problem_.empty()) return;

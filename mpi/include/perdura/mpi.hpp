@@ -82,9 +82,7 @@ class Group {
   int ranks_before() const noexcept { return static_cast<int>(member_->ranks_before()); }
   /// The store of a rank that wrote that version: this rank's own, or one that it has open to be
   /// read until the first point; nullptr: another rank has it.
-  Store* store_of(int rank_before) {
-    return member_->store_of(static_cast<unsigned>(rank_before));
-  }
+  Store* store_of(int rank_before) { return member_->store_of(static_cast<unsigned>(rank_before)); }
 
  private:
   void expect_distributed();
@@ -147,9 +145,9 @@ class Array {
       : size_(size),
         part_(detail::part_of(detail::shape_of_vector(size, group.size()),
                               static_cast<unsigned>(group.rank()))),
-        elements_(static_cast<T*>(detail::elements_of(
-            group, name, detail::shape_of_vector(size, group.size()),
-            {sizeof(T), Store::fingerprint<T>()}))) {
+        elements_(static_cast<T*>(detail::elements_of(group, name,
+                                                      detail::shape_of_vector(size, group.size()),
+                                                      {sizeof(T), Store::fingerprint<T>()}))) {
     detail::require_element<T>();
   }
 
@@ -166,8 +164,8 @@ class Array {
   T* elements_;
 };
 
-/// A matrix in blocks, of which each rank has one: the ranks are a grid, as square as MPI_Dims_create
-/// makes it, row by row. Else as Array.
+/// A matrix in blocks, of which each rank has one: the ranks are a grid, as square as
+/// MPI_Dims_create makes it, row by row. Else as Array.
 template <class T>
 class Matrix {
  public:
