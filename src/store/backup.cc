@@ -211,7 +211,7 @@ Result<u32> free_number(const region::Volume& volume) {
 /// The one that the volume has of this name, which must be as wanted, or a new one that is
 /// unfinished.
 Result<format::RegionRecord> find_or_make(region::Volume& volume,
-                                          const format::RegionRecord& wanted) {
+                                          const format::RegionRecord& wanted, u32 number = 0) {
   if (const auto there = find_region(volume, region_name(wanted))) {
     if (have_one_form(wanted, *there)) return *there;
     return Failure{Code::kMisuse,
@@ -220,7 +220,10 @@ Result<format::RegionRecord> find_or_make(region::Volume& volume,
                        "to it; choose another place, or remove it (`perdura remove`)"};
   }
   format::RegionRecord made = wanted;
-  PERDURA_ASSIGN(made.region, free_number(volume));
+  made.region = number;
+  if (number == 0) {
+    PERDURA_ASSIGN(made.region, free_number(volume));
+  }
   if (region::engine_rules(made).needs_bytes && volume.medium().linear() == nullptr)
     return Failure{Code::kUnsupported, "'" + volume.name() +
                                            "' can hold chunks alone; choose --engine chunks"};
@@ -228,14 +231,13 @@ Result<format::RegionRecord> find_or_make(region::Volume& volume,
   return made;
 }
 
-/// Where the original was opened at another address its pointers hold there, and in the copy.
-Status move_with(region::Volume& volume, const format::RegionRecord& there,
-                 const format::RegionRecord& original) {
+}  // namespace
+
+Status follow_address(region::Volume& volume, const format::RegionRecord& there,
+                      const format::RegionRecord& original) {
   if (there.address == original.address) return {};
   return volume.set_region_address(there.region, original.address);
 }
-
-}  // namespace
 
 u32 backup_chunk_bytes(const format::RegionRecord& record) {
   const u32 own = record.chunk_bytes;
@@ -243,7 +245,8 @@ u32 backup_chunk_bytes(const format::RegionRecord& record) {
 }
 
 Result<format::RegionRecord> backup_region(region::Volume& volume,
-                                           const format::RegionRecord& record, u32 versions_kept) {
+                                           const format::RegionRecord& record, u32 versions_kept,
+                                           u32 number) {
   u32 kept = versions_kept != 0 ? versions_kept : kVersionsKept;
   if (const auto there = find_region(volume, region_name(record));
       there && versions_kept == 0 && there->versions_kept > 0)
@@ -252,7 +255,7 @@ Result<format::RegionRecord> backup_region(region::Volume& volume,
     return Failure{Code::kInvalidArgument,
                    "a backup keeps 1 to 1024 versions, not " + std::to_string(kept)};
   return find_or_make(volume,
-                      record_of(record, Engine::kRemap, backup_chunk_bytes(record), kept));
+                      record_of(record, Engine::kRemap, backup_chunk_bytes(record), kept), number);
 }
 
 Status check_lineage(const region::Volume& volume, const VersionTarget& to,
@@ -347,7 +350,7 @@ class Copying {
     source.compare_to(target->newest_source());
     sending.may_differ = [&source](u64 part) { return !source.is_unchanged(part); };
     PERDURA_ASSIGN(CopiedRegion done, send(source, *target, sending));
-    PERDURA_TRY(move_with(to_, there, record));
+    PERDURA_TRY(follow_address(to_, there, record));
     return note(std::move(done), record, there);
   }
 

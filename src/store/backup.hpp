@@ -99,9 +99,14 @@ u32 backup_chunk_bytes(const format::RegionRecord& record);
 /// From which version of which store a copy is, whose region is `record` there.
 format::VersionSource source_mark(const region::Volume& volume, const format::RegionRecord& record,
                                   u64 version, u64 record_checksum);
-/// The region for backups of `record` of another store, in a session of the volume: found, or made.
+/// The region for backups of `record` of another store, in a session of the volume: found, or made,
+/// with this number, 0: any that is free.
 Result<format::RegionRecord> backup_region(region::Volume& volume,
-                                           const format::RegionRecord& record, u32 versions_kept);
+                                           const format::RegionRecord& record, u32 versions_kept,
+                                           u32 number = 0);
+/// Where the original was opened at another address its pointers hold there, and in the copy.
+Status follow_address(region::Volume& volume, const format::RegionRecord& there,
+                      const format::RegionRecord& original);
 /// Whether `to`, of `volume`, is of this store, and not later than this version.
 Status check_lineage(const region::Volume& volume, const VersionTarget& to,
                      const std::string& source_name, const format::VersionSource& source);

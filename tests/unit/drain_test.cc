@@ -350,6 +350,18 @@ TEST_F(DrainsOfOthers, AnotherStoresPlaceIsLeftAsItIs) {
   EXPECT_EQ(problem_of(folder_.path("drain.pd"), 0), "");
 }
 
+TEST_F(DrainsOfOthers, NobodyElseOpensTheSecondPlaceMeanwhile) {
+  Store store = Store::open(uri(), options());
+  Steps(store).make();
+  store.checkpoint();
+  ASSERT_TRUE(is_drained(store));
+  expect_error([&] { Store::open(folder_.path("drain.pd"), {.tracking = Tracking::kReported}); },
+               Code::kLocked, "is open in process");
+  expect_error([&] { store.backup(folder_.path("drain.pd")); }, Code::kLocked, "");
+  store.close();
+  EXPECT_EQ(problem_of(folder_.path("drain.pd"), 0), "");
+}
+
 // Regions have drains of their own, which may go to one store.
 TEST_F(DrainsOfOthers, RegionsShareASecondPlace) {
   {
