@@ -23,11 +23,12 @@ void print_copied(const Copied& copied) {
                  printable(region.name), region.source_version, region.version);
       continue;
     }
-    fmt::print("region '{}': version {} is there, as version {}; {} read of {}, {} differed, {} "
-               "sent\n",
-               printable(region.name), region.source_version, region.version,
-               bytes_text(region.read_bytes), bytes_text(region.region_bytes),
-               bytes_text(region.changed_bytes), bytes_text(region.sent_bytes));
+    fmt::print(
+        "region '{}': version {} is there, as version {}; {} read of {}, {} differed, {} "
+        "sent\n",
+        printable(region.name), region.source_version, region.version,
+        bytes_text(region.read_bytes), bytes_text(region.region_bytes),
+        bytes_text(region.changed_bytes), bytes_text(region.sent_bytes));
   }
 }
 

@@ -11,8 +11,10 @@ namespace {
 
 constexpr const char* kCopyFooter =
     "All regions, each in its newest version, verified as they are read. DST becomes a store with\n"
-    "an identity of its own. A program may have SRC open and go on writing to it (not on servers).\n"
-    "Until all is there DST has no version, and says so; the same command goes on where it was cut\n"
+    "an identity of its own. A program may have SRC open and go on writing to it (not on "
+    "servers).\n"
+    "Until all is there DST has no version, and says so; the same command goes on where it was "
+    "cut\n"
     "short. Exit codes: 0 it is done, 1 SRC is damaged, 2 wrong usage, or it cannot be done.";
 constexpr const char* kBackupFooter =
     "DST keeps several versions of STORE, in chunks that they share: what it has already is\n"
@@ -23,7 +25,8 @@ constexpr const char* kBackupFooter =
     "0 it is done, 1 STORE is damaged, 2 wrong usage, or it cannot be done.";
 constexpr const char* kRestoreFooter =
     "STORE becomes the store that BACKUP was made of, as it was: its identity, the numbers of its\n"
-    "versions, and how its regions are kept, but for --engine. Nothing may be there yet. Until all\n"
+    "versions, and how its regions are kept, but for --engine. Nothing may be there yet. Until "
+    "all\n"
     "is there it has no version, and says so; the same command goes on where it was cut short. "
     "Exit\n"
     "codes: 0 it is done, 1 BACKUP is damaged, 2 wrong usage, or it cannot be done.";

@@ -15,10 +15,9 @@ Json version_json(const store::VersionDescription& version) {
   return {{"version", version.number},
           {"time_ns", version.time_ns},
           {"origin", version.origin == 0 ? Json() : Json(version.origin)},
-          {"source", version.source.version == 0
-                         ? Json()
-                         : Json({{"uuid", uuid_text(version.source.uuid)},
-                                 {"version", version.source.version}})},
+          {"source", version.source.version == 0 ? Json()
+                                                 : Json({{"uuid", uuid_text(version.source.uuid)},
+                                                         {"version", version.source.version}})},
           {"changed_chunks", version.changed_chunks},
           {"written_bytes", version.written_bytes},
           {"backed_bytes", version.backed_bytes}};

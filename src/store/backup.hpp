@@ -28,9 +28,9 @@ namespace perdura::store {
 struct CopyOptions {
   media::MediumOptions from{};
   media::MediumOptions to{};
-  std::string region{};     ///< this one alone; "": all of them
-  u64 version = 0;          ///< as `perdura versions` lists it; 0: the newest one
-  u64 bytes_per_second = 0; ///< that are read of the source, at most; 0: as fast as it goes
+  std::string region{};      ///< this one alone; "": all of them
+  u64 version = 0;           ///< as `perdura versions` lists it; 0: the newest one
+  u64 bytes_per_second = 0;  ///< that are read of the source, at most; 0: as fast as it goes
   /// Backup: versions that a new region there keeps, 1 to 1024; 0: what it keeps already, or 8.
   u32 versions_kept = 0;
   /// Backup: the versions there may be another store's, or its own; it goes on with this one's.
@@ -47,12 +47,12 @@ struct CopyOptions {
 struct CopiedRegion {
   std::string name;
   u64 source_version = 0;
-  u64 version = 0;       ///< there
-  bool is_new = false;   ///< it was made now: there was something to copy
-  u64 region_bytes = 0;  ///< of the source, with space on its medium
-  u64 read_bytes = 0;    ///< of these
-  u64 changed_bytes = 0; ///< in parts that were not there
-  u64 sent_bytes = 0;    ///< written there, with all that describes them
+  u64 version = 0;        ///< there
+  bool is_new = false;    ///< it was made now: there was something to copy
+  u64 region_bytes = 0;   ///< of the source, with space on its medium
+  u64 read_bytes = 0;     ///< of these
+  u64 changed_bytes = 0;  ///< in parts that were not there
+  u64 sent_bytes = 0;     ///< written there, with all that describes them
 };
 struct Copied {
   std::string from;

@@ -210,7 +210,9 @@ Status Drain::drain_one() {
   sending.version = target_->versions->newest() + 1;
   sending.pace = [this](u64 bytes) { return pace(bytes); };
   if (knows_changes_) {
-    sending.may_differ = [&changed](u64 chunk) { return std::ranges::binary_search(changed, chunk); };
+    sending.may_differ = [&changed](u64 chunk) {
+      return std::ranges::binary_search(changed, chunk);
+    };
   } else {
     source.compare_to(target_->versions->newest_source());
     sending.may_differ = [&source](u64 chunk) { return !source.is_unchanged(chunk); };
