@@ -182,7 +182,8 @@ void run(Context& context) {
 }
 
 const Registration kThis("cluster_backup",
-                         "a program beside its backup or drain ÷ without; bytes that are sent", run);
+                         "a program beside its backup or drain ÷ without; bytes that are sent",
+                         run);
 
 }  // namespace
 }  // namespace perdura::bench

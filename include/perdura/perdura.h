@@ -135,7 +135,7 @@ typedef struct perdura_options {
   int allow_network_filesystem;
   perdura_event_listener on_event; /* NULL: events are lines on stderr */
   void* on_event_user;
-  int strict; /* 1: see perdura/options.hpp */
+  int strict;        /* 1: see perdura/options.hpp */
   const char* drain; /* NULL: none */
   uint64_t drain_bytes_per_second;
   uint32_t drain_wait_ms; /* or PERDURA_NO_DRAIN_WAIT */

@@ -30,8 +30,7 @@ u64 wall_clock_ns() {
 }
 
 bool record_fits(const VersionRecord& record, const region::Volume& volume,
-                 const format::RegionRecord& region, u64 slot,
-                 u32 magic = format::kVersionMagic) {
+                 const format::RegionRecord& region, u64 slot, u32 magic = format::kVersionMagic) {
   const u64 chunks = record.backed_bytes / region.chunk_bytes;
   return record.checksum == record_checksum(record) && record.magic == magic &&
          record.region == region.region && record.store_id == volume.store_id() &&

@@ -316,6 +316,7 @@ Result<u64> Volume::count_session() {
 
 Status Volume::add_region(const RegionRecord& record) {
   std::lock_guard lock(mutex_);
+  superblock_.unfinished &= ~(u64{1} << index_of(record.region));
   return add_region_locked(record);
 }
 

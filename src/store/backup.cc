@@ -55,9 +55,9 @@ Pace pace_of(u64 bytes_per_second) {
   return [bytes_per_second, due_ns = now_ns()](u64 bytes) mutable -> Status {
     const u64 now = now_ns();
     // What was not used before is not made up for.
-    due_ns = std::max(due_ns, now - std::min<u64>(now, 100'000'000)) +
-             static_cast<u64>(static_cast<double>(bytes) * 1e9 /
-                              static_cast<double>(bytes_per_second));
+    due_ns =
+        std::max(due_ns, now - std::min<u64>(now, 100'000'000)) +
+        static_cast<u64>(static_cast<double>(bytes) * 1e9 / static_cast<double>(bytes_per_second));
     if (due_ns > now) std::this_thread::sleep_for(std::chrono::nanoseconds(due_ns - now));
     return {};
   };
@@ -87,8 +87,7 @@ class Transfer {
     }
     sending_.progress("copying", end_, end_);
     const bool is_new = done_.changed_bytes != 0 ||
-                        !is_same_version(to_.newest_source(), sending_.source) ||
-                        to_.newest() == 0;
+                        !is_same_version(to_.newest_source(), sending_.source) || to_.newest() == 0;
     done_.version = is_new ? sending_.version : to_.newest();
     done_.is_new = is_new;
     if (!is_new) {
@@ -101,9 +100,7 @@ class Transfer {
   }
 
  private:
-  bool may_differ(u64 at) const {
-    return !sending_.may_differ || sending_.may_differ(at / part_);
-  }
+  bool may_differ(u64 at) const { return !sending_.may_differ || sending_.may_differ(at / part_); }
 
   /// Runs of parts that may differ.
   Status send_piece(u64 begin, u64 end) {
@@ -168,8 +165,8 @@ format::VersionSource source_mark(const region::Volume& volume, const format::Re
 namespace {
 
 /// What the region is to be: the same, but for its number, and for how it is kept.
-format::RegionRecord record_of(const format::RegionRecord& original, Engine engine,
-                               u32 chunk_bytes, u32 versions_kept) {
+format::RegionRecord record_of(const format::RegionRecord& original, Engine engine, u32 chunk_bytes,
+                               u32 versions_kept) {
   format::RegionRecord made = original;
   made.chunk_bytes = 0;
   made.versions_kept = 0;
@@ -211,7 +208,7 @@ Result<u32> free_number(const region::Volume& volume) {
 /// The one that the volume has of this name, which must be as wanted, or a new one that is
 /// unfinished.
 Result<format::RegionRecord> find_or_make(region::Volume& volume,
-                                          const format::RegionRecord& wanted) {
+                                          const format::RegionRecord& wanted, u32 number = 0) {
   if (const auto there = find_region(volume, region_name(wanted))) {
     if (have_one_form(wanted, *there)) return *there;
     return Failure{Code::kMisuse,
@@ -220,22 +217,24 @@ Result<format::RegionRecord> find_or_make(region::Volume& volume,
                        "to it; choose another place, or remove it (`perdura remove`)"};
   }
   format::RegionRecord made = wanted;
-  PERDURA_ASSIGN(made.region, free_number(volume));
+  made.region = number;
+  if (number == 0) {
+    PERDURA_ASSIGN(made.region, free_number(volume));
+  }
   if (region::engine_rules(made).needs_bytes && volume.medium().linear() == nullptr)
-    return Failure{Code::kUnsupported, "'" + volume.name() +
-                                           "' can hold chunks alone; choose --engine chunks"};
+    return Failure{Code::kUnsupported,
+                   "'" + volume.name() + "' can hold chunks alone; choose --engine chunks"};
   PERDURA_TRY(volume.add_unfinished_region(made));
   return made;
 }
 
-/// Where the original was opened at another address its pointers hold there, and in the copy.
-Status move_with(region::Volume& volume, const format::RegionRecord& there,
-                 const format::RegionRecord& original) {
+}  // namespace
+
+Status follow_address(region::Volume& volume, const format::RegionRecord& there,
+                      const format::RegionRecord& original) {
   if (there.address == original.address) return {};
   return volume.set_region_address(there.region, original.address);
 }
-
-}  // namespace
 
 u32 backup_chunk_bytes(const format::RegionRecord& record) {
   const u32 own = record.chunk_bytes;
@@ -243,7 +242,8 @@ u32 backup_chunk_bytes(const format::RegionRecord& record) {
 }
 
 Result<format::RegionRecord> backup_region(region::Volume& volume,
-                                           const format::RegionRecord& record, u32 versions_kept) {
+                                           const format::RegionRecord& record, u32 versions_kept,
+                                           u32 number) {
   u32 kept = versions_kept != 0 ? versions_kept : kVersionsKept;
   if (const auto there = find_region(volume, region_name(record));
       there && versions_kept == 0 && there->versions_kept > 0)
@@ -251,8 +251,8 @@ Result<format::RegionRecord> backup_region(region::Volume& volume,
   if (kept > format::kVersionsKeptMax)
     return Failure{Code::kInvalidArgument,
                    "a backup keeps 1 to 1024 versions, not " + std::to_string(kept)};
-  return find_or_make(volume,
-                      record_of(record, Engine::kRemap, backup_chunk_bytes(record), kept));
+  return find_or_make(volume, record_of(record, Engine::kRemap, backup_chunk_bytes(record), kept),
+                      number);
 }
 
 Status check_lineage(const region::Volume& volume, const VersionTarget& to,
@@ -271,10 +271,10 @@ Status check_lineage(const region::Volume& volume, const VersionTarget& to,
                                       ", and '" + source_name + "' is " + uuid_name(source.uuid) +
                                       "; choose another place, or go on over them with --adopt"};
   if (has.version > source.version)
-    return Failure{Code::kMisuse,
-                   there + " has version " + std::to_string(has.version) + " of '" + source_name +
-                       "' already, which is later than version " + std::to_string(source.version) +
-                       "; choose another place, or go on over it with --adopt"};
+    return Failure{Code::kMisuse, there + " has version " + std::to_string(has.version) + " of '" +
+                                      source_name + "' already, which is later than version " +
+                                      std::to_string(source.version) +
+                                      "; choose another place, or go on over it with --adopt"};
   return {};
 }
 
@@ -339,15 +339,14 @@ class Copying {
     PERDURA_ASSIGN(const format::RegionRecord there,
                    backup_region(to_, record, options_.versions_kept));
     PERDURA_ASSIGN(const auto target, engine_kind(there).target(to_, there));
-    Sending sending = sending_of(source_mark(from_, record, source.version(),
-                                             source.record_checksum()));
-    if (!options_.adopts)
-      PERDURA_TRY(check_lineage(to_, *target, from_.name(), sending.source));
+    Sending sending =
+        sending_of(source_mark(from_, record, source.version(), source.record_checksum()));
+    if (!options_.adopts) PERDURA_TRY(check_lineage(to_, *target, from_.name(), sending.source));
     sending.version = target->newest() + 1;
     source.compare_to(target->newest_source());
     sending.may_differ = [&source](u64 part) { return !source.is_unchanged(part); };
     PERDURA_ASSIGN(CopiedRegion done, send(source, *target, sending));
-    PERDURA_TRY(move_with(to_, there, record));
+    PERDURA_TRY(follow_address(to_, there, record));
     return note(std::move(done), record, there);
   }
 
@@ -365,9 +364,9 @@ class Copying {
     PERDURA_ASSIGN(const auto source, open(record));
     const format::VersionSource origin = source->origin();
     if (!is_copied(origin))
-      return Failure{Code::kMisuse,
-                     "version " + std::to_string(source->version()) + " of '" + from_.name() +
-                         "' is of no backup; use `perdura copy` to copy a store"};
+      return Failure{Code::kMisuse, "version " + std::to_string(source->version()) + " of '" +
+                                        from_.name() +
+                                        "' is of no backup; use `perdura copy` to copy a store"};
     PERDURA_TRY(become(origin));
     format::RegionRecord wanted = record;
     if (options_.engine) {
@@ -403,8 +402,8 @@ class Copying {
   }
 
   Result<CopiedRegion> fill(VersionSource& source, const format::RegionRecord& record,
-                            const format::RegionRecord& wanted,
-                            const format::VersionSource& mark, u64 version) {
+                            const format::RegionRecord& wanted, const format::VersionSource& mark,
+                            u64 version) {
     if (const auto there = find_region(to_, region_name(wanted));
         there && !to_.is_unfinished(there->region))
       return Failure{Code::kMisuse,
@@ -431,10 +430,10 @@ class Copying {
     const format::Superblock superblock = to_.superblock();
     if (std::memcmp(superblock.uuid, origin.uuid, sizeof origin.uuid) == 0) return {};
     if (!to_.regions().empty())
-      return Failure{Code::kMisuse,
-                     "'" + to_.name() + "' holds another store, and '" + from_.name() +
-                         "' is a backup of " + uuid_name(origin.uuid) +
-                         "; restore it to a place of its own"};
+      return Failure{Code::kMisuse, "'" + to_.name() + "' holds another store, and '" +
+                                        from_.name() + "' is a backup of " +
+                                        uuid_name(origin.uuid) +
+                                        "; restore it to a place of its own"};
     return to_.set_identity(origin.uuid);
   }
 

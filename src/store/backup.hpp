@@ -28,9 +28,9 @@ namespace perdura::store {
 struct CopyOptions {
   media::MediumOptions from{};
   media::MediumOptions to{};
-  std::string region{};     ///< this one alone; "": all of them
-  u64 version = 0;          ///< as `perdura versions` lists it; 0: the newest one
-  u64 bytes_per_second = 0; ///< that are read of the source, at most; 0: as fast as it goes
+  std::string region{};      ///< this one alone; "": all of them
+  u64 version = 0;           ///< as `perdura versions` lists it; 0: the newest one
+  u64 bytes_per_second = 0;  ///< that are read of the source, at most; 0: as fast as it goes
   /// Backup: versions that a new region there keeps, 1 to 1024; 0: what it keeps already, or 8.
   u32 versions_kept = 0;
   /// Backup: the versions there may be another store's, or its own; it goes on with this one's.
@@ -47,12 +47,12 @@ struct CopyOptions {
 struct CopiedRegion {
   std::string name;
   u64 source_version = 0;
-  u64 version = 0;       ///< there
-  bool is_new = false;   ///< it was made now: there was something to copy
-  u64 region_bytes = 0;  ///< of the source, with space on its medium
-  u64 read_bytes = 0;    ///< of these
-  u64 changed_bytes = 0; ///< in parts that were not there
-  u64 sent_bytes = 0;    ///< written there, with all that describes them
+  u64 version = 0;        ///< there
+  bool is_new = false;    ///< it was made now: there was something to copy
+  u64 region_bytes = 0;   ///< of the source, with space on its medium
+  u64 read_bytes = 0;     ///< of these
+  u64 changed_bytes = 0;  ///< in parts that were not there
+  u64 sent_bytes = 0;     ///< written there, with all that describes them
 };
 struct Copied {
   std::string from;
@@ -99,9 +99,14 @@ u32 backup_chunk_bytes(const format::RegionRecord& record);
 /// From which version of which store a copy is, whose region is `record` there.
 format::VersionSource source_mark(const region::Volume& volume, const format::RegionRecord& record,
                                   u64 version, u64 record_checksum);
-/// The region for backups of `record` of another store, in a session of the volume: found, or made.
+/// The region for backups of `record` of another store, in a session of the volume: found, or made,
+/// with this number, 0: any that is free.
 Result<format::RegionRecord> backup_region(region::Volume& volume,
-                                           const format::RegionRecord& record, u32 versions_kept);
+                                           const format::RegionRecord& record, u32 versions_kept,
+                                           u32 number = 0);
+/// Where the original was opened at another address its pointers hold there, and in the copy.
+Status follow_address(region::Volume& volume, const format::RegionRecord& there,
+                      const format::RegionRecord& original);
 /// Whether `to`, of `volume`, is of this store, and not later than this version.
 Status check_lineage(const region::Volume& volume, const VersionTarget& to,
                      const std::string& source_name, const format::VersionSource& source);

@@ -139,9 +139,8 @@ class ChunkKind final : public EngineKind {
       // The superblock may learn of a newer one between the two looks.
       PERDURA_ASSIGN(std::vector<commit::FoundVersion> kept,
                      commit::read_versions(volume, record, commit::Newest::kMayBeLost));
-      const auto found = std::ranges::find_if(kept, [&](const commit::FoundVersion& each) {
-        return each.record.version == version;
-      });
+      const auto found = std::ranges::find_if(
+          kept, [&](const commit::FoundVersion& each) { return each.record.version == version; });
       // It was given up before it was kept: then as many newer ones are there.
       if (found == kept.end()) continue;
       const format::VersionRecord newest = found->record;

@@ -175,7 +175,11 @@ Status Drain::open_target() {
                    return open_volume(std::move(opened.medium), true, format::kSegmentBytesMax);
                  }));
   region::Volume& volume = target->shared->volume();
-  PERDURA_ASSIGN(target->record, backup_region(volume, *config_.source.record, 0));
+  // Nobody else in this process opens the region meanwhile.
+  const char* const name = config_.source.record->name;
+  PERDURA_ASSIGN(const SharedVolume::Claim claim, target->shared->claim(name, true));
+  PERDURA_ASSIGN(target->record,
+                 backup_region(volume, *config_.source.record, 0, claim.record.region));
   PERDURA_ASSIGN(target->versions, engine_kind(target->record).target(volume, target->record));
   target_ = std::move(target);
   return {};
@@ -206,7 +210,9 @@ Status Drain::drain_one() {
   sending.version = target_->versions->newest() + 1;
   sending.pace = [this](u64 bytes) { return pace(bytes); };
   if (knows_changes_) {
-    sending.may_differ = [&changed](u64 chunk) { return std::ranges::binary_search(changed, chunk); };
+    sending.may_differ = [&changed](u64 chunk) {
+      return std::ranges::binary_search(changed, chunk);
+    };
   } else {
     source.compare_to(target_->versions->newest_source());
     sending.may_differ = [&source](u64 chunk) { return !source.is_unchanged(chunk); };
@@ -214,6 +220,8 @@ Status Drain::drain_one() {
   PERDURA_ASSIGN(const CopiedRegion sent, send(source, *target_->versions, sending));
   const u32 region = target_->record.region;
   PERDURA_TRY(there.finish_regions({&region, 1}));
+  PERDURA_TRY(follow_address(there, target_->record, *config_.source.record));
+  target_->record.address = config_.source.record->address;
   knows_changes_ = true;
 
   const std::lock_guard lock(mutex_);

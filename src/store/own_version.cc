@@ -15,8 +15,8 @@ u64 OwnVersion::keep_newest() {
 Result<std::unique_ptr<OwnVersion>> OwnVersion::open(const Of& of, bool transactions) {
   std::unique_ptr<OwnVersion> own(new OwnVersion(of));
   const EngineKind& kind = engine_kind(*of.record);
-  PERDURA_ASSIGN(own->source_, kind.own_source(*of.volume, *of.record,
-                                               [&own] { return own->keep_newest(); }));
+  PERDURA_ASSIGN(own->source_,
+                 kind.own_source(*of.volume, *of.record, [&own] { return own->keep_newest(); }));
   if (own->source_) return own;
   media::MediumOptions medium = of.medium;
   medium.read_only = true;

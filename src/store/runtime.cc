@@ -781,9 +781,8 @@ Result<u64> Runtime::back_up(std::string_view uri, const BackupOptions& options)
     copy.bytes_per_second = options.bytes_per_second;
     copy.versions_kept = options.versions_kept;
     copy.adopts = options.adopts;
-    PERDURA_ASSIGN(
-        const store::CopiedRegion done,
-        store::back_up_version(own->source(), *volume_, record_, uri_, uri, copy));
+    PERDURA_ASSIGN(const store::CopiedRegion done,
+                   store::back_up_version(own->source(), *volume_, record_, uri_, uri, copy));
     return done.source_version;
   });
 }

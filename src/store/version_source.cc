@@ -60,8 +60,7 @@ class HomeReader {
  private:
   Status read_part(const format::Extent& extent, u64 begin, media::MutableBytes into,
                    const commit::LineIndex* index) {
-    PERDURA_TRY(
-        volume_.medium().read(region::HomeMap::page_place(extent, begin), into));
+    PERDURA_TRY(volume_.medium().read(region::HomeMap::page_place(extent, begin), into));
     for (u64 at = 0; at < into.size(); at += kPageBytes) {
       const u64 page = (begin + at) / kPageBytes;
       std::byte* const bytes = into.data() + at;
@@ -259,8 +258,7 @@ class ChunkSource final : public VersionSource {
     }
     PERDURA_TRY(volume_.medium().load(requests));
     for (size_t i = 0; i < indexes.size(); ++i)
-      PERDURA_TRY(
-          reader_.check_chunk(indexes[i], map_.chunk(indexes[i]), requests[i].into.data()));
+      PERDURA_TRY(reader_.check_chunk(indexes[i], map_.chunk(indexes[i]), requests[i].into.data()));
     return {};
   }
 

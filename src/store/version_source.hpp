@@ -28,7 +28,8 @@ class VersionSource {
   virtual u64 backed_bytes() const = 0;
   /// What read() takes is a multiple of it, at multiples of it.
   virtual u64 part_bytes() const { return kPageBytes; }
-  /// [offset, offset + into.size()): what has no space is zero. kCorrupt where it is not what was written there.
+  /// [offset, offset + into.size()): what has no space is zero. kCorrupt where it is not what was
+  /// written there.
   virtual Status read(u64 offset, media::MutableBytes into) = 0;
   /// Of a version in chunks the checksum of its record, which tells it from others of its number;
   /// else 0.

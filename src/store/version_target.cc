@@ -118,13 +118,13 @@ class ChunkTarget final : public VersionTarget {
     if (!progress || std::memcmp(progress->source.uuid, source.uuid, sizeof source.uuid) != 0)
       return {};
     std::vector<std::pair<u64, format::ChunkEntry>> written;
-    const Status walked = commit::MapReader(volume_, *space_)
-                              .walk(*progress,
-                                    [&](u32 level, u64 index,
-                                        const format::ChunkEntry& entry) -> Result<bool> {
-                                      if (level == 0) written.emplace_back(index, entry);
-                                      return true;
-                                    });
+    const Status walked =
+        commit::MapReader(volume_, *space_)
+            .walk(*progress,
+                  [&](u32 level, u64 index, const format::ChunkEntry& entry) -> Result<bool> {
+                    if (level == 0) written.emplace_back(index, entry);
+                    return true;
+                  });
     if (!walked) return walked.failure().code == Code::kCorrupt ? Status{} : walked;
     for (const auto& [index, entry] : written)
       if (index < engine_->map().chunks() && engine_->map().chunk(index) != entry &&
@@ -236,9 +236,10 @@ class HomeTarget final : public VersionTarget {
   bool is_other(const format::Extent& home, u64 offset, const std::byte* page,
                 const std::byte* there, std::vector<u64>& sums) const {
     sums[(offset - home.region_offset) / kPageBytes] = page_checksum(page, offset / kLineBytes);
-    return !volume_.medium().whole(
-        region::HomeMap::page_place(home, offset), there, kPageBytes, PERDURA_SITE("page of a copy"),
-        [page](const std::byte* at) { return std::memcmp(at, page, kPageBytes) == 0; });
+    return !volume_.medium().whole(region::HomeMap::page_place(home, offset), there, kPageBytes,
+                                   PERDURA_SITE("page of a copy"), [page](const std::byte* at) {
+                                     return std::memcmp(at, page, kPageBytes) == 0;
+                                   });
   }
 
   region::Volume& volume_;

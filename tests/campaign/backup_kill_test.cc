@@ -86,8 +86,8 @@ class BackupKills : public testing::TestWithParam<StorePlace> {
   }
   /// A moment of what takes about so long.
   void sleep_below(double longest_ns) {
-    const double time = std::pow(10, std::uniform_real_distribution(4.3, std::log10(longest_ns))(
-                                         random_));
+    const double time =
+        std::pow(10, std::uniform_real_distribution(4.3, std::log10(longest_ns))(random_));
     const timespec span{.tv_sec = 0, .tv_nsec = static_cast<long>(time)};
     ::nanosleep(&span, nullptr);
   }
@@ -105,12 +105,10 @@ class BackupKills : public testing::TestWithParam<StorePlace> {
       return steps.problem();
     } catch (const Error& error) {
       const std::string what = error.what();
-      const bool has_none = what.find("not completed") != what.npos ||
-                            what.find("has no region") != what.npos ||
-                            what.find("it is empty") != what.npos ||
-                            what.find("no such") != what.npos ||
-                            what.find("No such file") != what.npos ||
-                            what.find("not a Perdura store") != what.npos;
+      const bool has_none =
+          what.find("not completed") != what.npos || what.find("has no region") != what.npos ||
+          what.find("it is empty") != what.npos || what.find("no such") != what.npos ||
+          what.find("No such file") != what.npos || what.find("not a Perdura store") != what.npos;
       return has_none ? "" : what;
     }
   }
@@ -208,13 +206,13 @@ TEST_P(BackupKills, CopiesAndRestoresAreCompletedInTheEnd) {
                   place("copy.pd"), kills() / 4),
               "");
     value_or_throw(store::back_up(uri(), place("backup.pd"), {}));
-    ASSERT_EQ(kill_until(
-                  [&](const store::CopyOptions& copy) {
-                    return until_there(
-                        store::restore(place("backup.pd"), place("restored.pd"), copy));
-                  },
-                  place("restored.pd"), kills() / 4),
-              "");
+    ASSERT_EQ(
+        kill_until(
+            [&](const store::CopyOptions& copy) {
+              return until_there(store::restore(place("backup.pd"), place("restored.pd"), copy));
+            },
+            place("restored.pd"), kills() / 4),
+        "");
   }
 }
 
@@ -269,7 +267,8 @@ TEST_P(BackupKills, DrainsAreWhole) {
               return wrong.empty() && step != steps_of(uri()) ? "it is not drained" : wrong;
             }),
             "");
-  std::printf("the drain had step %lu of %lu at the last kill\n", had, shared_->acknowledged.load());
+  std::printf("the drain had step %lu of %lu at the last kill\n", had,
+              shared_->acknowledged.load());
 }
 
 INSTANTIATE_TEST_SUITE_P(All, BackupKills, testing::ValuesIn(kStorePlaces), name_of);

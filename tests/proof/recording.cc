@@ -178,9 +178,7 @@ void Run::copy() {
   end_session();
 }
 
-std::string Run::original_uri() const {
-  return proof::uri(medium_, folder_.path(kOriginalFile));
-}
+std::string Run::original_uri() const { return proof::uri(medium_, folder_.path(kOriginalFile)); }
 
 Options Run::options_of_original() const {
   Options of_original = options;
@@ -238,7 +236,9 @@ void Run::open_drained() {
   Options of_original = options_of_original();
   of_original.drain = uri();
   const detail::InternalOptions internal{
-      .wrap_drain = [this](std::unique_ptr<media::Medium> inner) { return wrap(std::move(inner)); }};
+      .wrap_drain = [this](std::unique_ptr<media::Medium> inner) {
+        return wrap(std::move(inner));
+      }};
   begin_session();
   copies_before_ = acknowledged_;
   store_ = std::make_unique<test::WrappedStore>(original_uri(), of_original, internal);

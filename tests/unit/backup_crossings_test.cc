@@ -5,9 +5,9 @@
 // refusals are compared with their sentences.
 #include <gtest/gtest.h>
 
+#include <perdura/perdura.h>
 #include <perdura/container.hpp>
 #include <perdura/objects.hpp>
-#include <perdura/perdura.h>
 #include <perdura/transaction.hpp>
 
 #include "region/volume.hpp"
@@ -98,7 +98,8 @@ TEST_F(BackupCrossings, EachRegionComesAlong) {
   value_or_throw(store::copy(place("s"), place("one"), one));
   EXPECT_EQ(value_or_throw(store::outline(place("one"), {})).regions.size(), 1u);
   one.version = 3;
-  expect_failure(store::copy(place("s"), place("x"), one), Code::kNotFound, "does not keep version");
+  expect_failure(store::copy(place("s"), place("x"), one), Code::kNotFound,
+                 "does not keep version");
   one.region = "first";
   expect_failure(store::copy(place("s"), place("x"), one), Code::kUnsupported,
                  "keeps its newest version alone");
@@ -203,7 +204,9 @@ TEST_F(BackupCrossings, AliasesAndContainersComeAlong) {
 }
 
 TEST_F(BackupCrossings, ObjectsAreRefused) {
-  { Objects objects = Objects::open(place("o")); }
+  {
+    Objects objects = Objects::open(place("o"));
+  }
   expect_failure(back_up(place("o"), place("b"), {}), Code::kUnsupported, "holds objects");
   write_steps(place("o"), 5, options(Engine::kRedoLog, "heap"));
   CopyOptions heap;
@@ -392,10 +395,12 @@ TEST_F(BackupCrossings, ProgramsMakeThemFromInside) {
   for (const Engine engine : {Engine::kRedoLog, Engine::kRemap, Engine::kDualCopy}) {
     const std::string name = std::to_string(static_cast<int>(engine));
     Store store = Store::open(place("s" + name), options(engine));
-    expect_error([&] {
-      const auto op = store.operation();
-      store.backup(place("b" + name));
-    }, Code::kMisuse, "inside an operation");
+    expect_error(
+        [&] {
+          const auto op = store.operation();
+          store.backup(place("b" + name));
+        },
+        Code::kMisuse, "inside an operation");
     Steps steps(store);
     steps.make();
     for (int round = 1; round <= 3; ++round) {

@@ -8,9 +8,9 @@
 
 #include <thread>
 
+#include <perdura/perdura.h>
 #include <perdura/container.hpp>
 #include <perdura/objects.hpp>
-#include <perdura/perdura.h>
 #include <perdura/transaction.hpp>
 
 #include "media/fault.hpp"
@@ -176,7 +176,8 @@ TEST_P(Backups, SendWhatChanged) {
 // Each call of the backup's medium fails once: what was there stays, and the next attempt succeeds.
 TEST_P(Backups, GoOnWhereTheyWereCutShort) {
   u64 step = write_to(10) != 0 ? 10 : 0;
-  for (const unsigned calls : {unsigned{media::kFaultSubmit | media::kFaultWrite}, unsigned{media::kFaultBarrier}}) {
+  for (const unsigned calls :
+       {unsigned{media::kFaultSubmit | media::kFaultWrite}, unsigned{media::kFaultBarrier}}) {
     for (const bool is_first : {true, false}) {
       for (u64 nth = 1;; nth += nth < 12 ? 1 : nth / 3) {
         std::filesystem::remove(backup());

@@ -51,7 +51,8 @@ bool wait_until(Condition&& condition) {
   return false;
 }
 bool is_drained(Store& store) {
-  return wait_until([&] { return store.durable_version(Where::kDrain) == store.durable_version(); });
+  return wait_until(
+      [&] { return store.durable_version(Where::kDrain) == store.durable_version(); });
 }
 
 /// Events of this kind, as a program is told of them.
@@ -182,8 +183,8 @@ TEST_P(Drains, AreGoneOnWithInTheNextSession) {
 
 TEST_P(Drains, OutliveTheProcess) {
   for (int round = 0; round < 8; ++round) {
-    std::atomic<u64>* const acknowledged = static_cast<std::atomic<u64>*>(::mmap(
-        nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    std::atomic<u64>* const acknowledged = static_cast<std::atomic<u64>*>(
+        ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     Child child([&]() -> std::string {
       Store store = Store::open(uri(), options());
       Steps steps(store);
@@ -347,6 +348,18 @@ TEST_F(DrainsOfOthers, AnotherStoresPlaceIsLeftAsItIs) {
   EXPECT_EQ(store.durable_version(Where::kDrain), 0u);
   store.close();
   EXPECT_NE(told.messages().back().find("closed before versions 1 to"), std::string::npos);
+  EXPECT_EQ(problem_of(folder_.path("drain.pd"), 0), "");
+}
+
+TEST_F(DrainsOfOthers, NobodyElseOpensTheSecondPlaceMeanwhile) {
+  Store store = Store::open(uri(), options());
+  Steps(store).make();
+  store.checkpoint();
+  ASSERT_TRUE(is_drained(store));
+  expect_error([&] { Store::open(folder_.path("drain.pd"), {.tracking = Tracking::kReported}); },
+               Code::kLocked, "is open in process");
+  expect_error([&] { store.backup(folder_.path("drain.pd")); }, Code::kLocked, "");
+  store.close();
   EXPECT_EQ(problem_of(folder_.path("drain.pd"), 0), "");
 }
 

@@ -80,8 +80,8 @@ void drain(Run& run, Engine engine) {
   }
 }
 constexpr const char* kDrained = "versions of another store are drained, some are left out";
-const Registration kDrainOfLog({"drain", kDrained,
-                                [](Run& run) { drain(run, Engine::kRedoLog); }, kOnServers});
+const Registration kDrainOfLog({"drain", kDrained, [](Run& run) { drain(run, Engine::kRedoLog); },
+                                kOnServers});
 const Registration kDrainOfChunks({"drain-of-chunks", kDrained,
                                    [](Run& run) { drain(run, Engine::kRemap); }, kOnServers});
 
