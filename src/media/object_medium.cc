@@ -55,9 +55,7 @@ class ObjectMedium final : public Medium {
 
   Status write(u64 offset, Bytes data, const Site&) override {
     PERDURA_TRY(check(offset, data));
-    const std::unique_ptr<ObjectChannel> channel = service_->channel();
-    PERDURA_TRY(channel->put(offset, data));
-    return channel->drain(0);
+    return service_->put_in_place(offset, data);
   }
 
   Status write_record(u64 place, Bytes record, const Site&) override {

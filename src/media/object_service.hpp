@@ -80,6 +80,13 @@ class ObjectService {
   /// Objects, or beginnings of objects, each verified as a whole with its place.
   virtual Status get(std::span<const ReadRequest> requests) = 0;
   virtual Status put_record(u64 place, Bytes record) = 0;
+  /// A page where one may be that the next opening reads: until this is acknowledged either is
+  /// there. Channels are for places that nothing refers to.
+  virtual Status put_in_place(u64 place, Bytes page) {
+    const std::unique_ptr<ObjectChannel> one = channel();
+    PERDURA_TRY(one->put(place, page));
+    return one->drain(0);
+  }
   /// kLocked where another opening has the store. What comes before a version is acknowledged.
   virtual Status check() = 0;
 

@@ -128,13 +128,17 @@ class RadosWrite {
     api_.write_op_append(operation_, content.data(), content.size());
   }
   int operate(rados_ioctx_t pool, const std::string& object) {
-    return api_.write_op_operate(operation_, pool, object.c_str(), nullptr, 0);
+    return api_.write_op_operate(operation_, pool, object.c_str(), nullptr, kFullTry);
   }
   int start(rados_ioctx_t pool, const std::string& object, rados_completion_t completion) {
-    return api_.aio_write_op_operate(operation_, pool, completion, object.c_str(), nullptr, 0);
+    return api_.aio_write_op_operate(operation_, pool, completion, object.c_str(), nullptr,
+                                     kFullTry);
   }
 
  private:
+  // A full pool is a failure, and nothing to wait for.
+  static constexpr int kFullTry = LIBRADOS_OPERATION_FULL_TRY;
+
   const RadosApi& api_;
   rados_write_op_t operation_;
 };

@@ -26,12 +26,13 @@ constexpr u32 kBlocklistSeconds = 365 * 24 * 3600;
 
 }  // namespace
 
+// The lock's cookie says who has it, so that nobody has it who is not described.
 RadosLock::RadosLock(const RadosClient& client, Wanted wanted, ServerOwner owner)
     : client_(client),
       wanted_(std::move(wanted)),
       owner_(std::move(owner)),
       opening_(owner_.opening),
-      cookie_(fmt::format("{:016x}", owner_.opening)) {}
+      cookie_(owner_.text()) {}
 
 Result<std::unique_ptr<RadosLock>> RadosLock::take(const RadosClient& client, Wanted wanted) {
   PERDURA_ASSIGN(ServerOwner self, ServerOwner::describe());
@@ -59,7 +60,7 @@ int RadosLock::lock(bool renews) {
 int RadosLock::list(std::optional<Locker>& locker) const {
   locker.reset();
   int exclusive = 0;
-  char tag[256], clients[1024], cookies[1024], addresses[1024];
+  char tag[256], clients[1024], cookies[8192], addresses[1024];
   size_t tag_length = sizeof tag, clients_length = sizeof clients;
   size_t cookies_length = sizeof cookies, addresses_length = sizeof addresses;
   const ssize_t count = client_.api().list_lockers(client_.pool(), kObject, kName, &exclusive, tag,
@@ -69,14 +70,6 @@ int RadosLock::list(std::optional<Locker>& locker) const {
   return static_cast<int>(std::min<ssize_t>(count, 0));
 }
 
-Result<std::optional<ServerOwner>> RadosLock::described() const {
-  std::string text;
-  const int got = client_.get_attribute(kObject, kOwner, text);
-  if (got < 0 && got != -ENOENT && got != -ENODATA)
-    return rados_failure(got, "cannot read who has '" + wanted_.medium + "' open");
-  return got < 0 ? std::nullopt : ServerOwner::parse(text);
-}
-
 Result<bool> RadosLock::try_take() {
   const int locked = lock(false);
   if (locked == -EBUSY) {
@@ -84,21 +77,45 @@ Result<bool> RadosLock::try_take() {
     const int listed = list(locker);
     if (listed < 0 && listed != -ENOENT)
       return rados_failure(listed, "cannot read who has '" + wanted_.medium + "' open");
-    if (!locker) return false;
-    PERDURA_ASSIGN(const std::optional<ServerOwner> owner, described());
-    // Between the lock and its description another one may have come.
-    const bool fits = owner && fmt::format("{:016x}", owner->opening) == locker->cookie;
-    PERDURA_TRY(evict(fits ? &*owner : nullptr, *locker));
+    if (locker) PERDURA_TRY(evict(*locker));
     return false;
   }
+  // Another process has had this client's address, and was taken over from.
+  wanted_.same_address = locked == -ESHUTDOWN;
   if (locked < 0) return rados_failure(locked, "cannot lock '" + wanted_.medium + "'");
-  PERDURA_TRY(evict_former());
+  const auto described = describe();
+  if (!described || !*described) (void)unlock();
+  return described;
+}
+
+// Where the lease ran out meanwhile, and another one has come, its description is there, or not
+// that of the former owner any more: false.
+Result<bool> RadosLock::describe() {
   PERDURA_ASSIGN(const std::string own, address());
+  std::string former;
+  const int got = client_.get_attribute(kObject, kOwner, former);
+  if (got < 0 && got != -ENOENT && got != -ENODATA)
+    return rados_failure(got, "cannot read who has '" + wanted_.medium + "' open");
+  if (const std::optional<ServerOwner> owner = ServerOwner::parse(former)) {
+    // Its lease ran out, and it did not give the lock back: it may be asleep.
+    wanted_.same_address = std::ranges::count(owner->addresses, own) != 0;
+    if (wanted_.same_address)
+      return rados_failure(-ESHUTDOWN, "cannot lock '" + wanted_.medium + "'");
+    for (const std::string& each : owner->addresses)
+      PERDURA_TRY(keep_out(owner->who(owner_) + " at " + each + ", which had", each));
+  }
   owner_.addresses = {own};
-  const std::string text = owner_.text();
-  const int set = client_.api().setxattr(client_.pool(), kObject, kOwner, text.data(), text.size());
+  RadosWrite operation(client_.api());
+  operation.assert_attribute(kOwner, former);
+  operation.set_attribute(kOwner, owner_.text());
+  const int set = operation.operate(client_.pool(), kObject);
+  if (set == -ECANCELED) return false;
   if (set < 0) return rados_failure(set, "cannot lock '" + wanted_.medium + "'");
-  return true;
+  return lock(true) == 0;
+}
+
+int RadosLock::unlock() const {
+  return client_.api().unlock(client_.pool(), kObject, kName, cookie_.c_str());
 }
 
 /// This client's, as the cluster sees it: that of the lock.
@@ -123,23 +140,11 @@ Status RadosLock::keep_out(const std::string& who, const std::string& address) {
   return {};
 }
 
-// Its lease ran out, and it did not give the lock back: it may be asleep.
-Status RadosLock::evict_former() {
-  PERDURA_ASSIGN(const std::optional<ServerOwner> former, described());
-  if (!former) return {};
-  for (const std::string& each : former->addresses)
-    PERDURA_TRY(keep_out(former->who(owner_) + " at " + each + ", which had", each));
-  PERDURA_ASSIGN(const std::string own, address());
-  wanted_.same_address = std::ranges::count(former->addresses, own) != 0;
-  if (wanted_.same_address)
-    return rados_failure(-ESHUTDOWN, "cannot lock '" + wanted_.medium + "'");
-  return {};
-}
-
-Status RadosLock::evict(const ServerOwner* owner, const Locker& locker) {
+Status RadosLock::evict(const Locker& locker) {
+  const std::optional<ServerOwner> owner = ServerOwner::parse(locker.cookie);
   const std::string who =
-      (owner != nullptr ? owner->who(owner_) : std::string("a client")) + " at " + locker.address;
-  const OwnerState state = owner != nullptr ? state_of(*owner, owner_) : OwnerState::kElsewhere;
+      (owner ? owner->who(owner_) : std::string("a client")) + " at " + locker.address;
+  const OwnerState state = owner ? state_of(*owner, owner_) : OwnerState::kElsewhere;
   if (!wanted_.takeover && state == OwnerState::kRunning)
     return Failure{Code::kLocked, "'" + wanted_.medium + "' is open in " + who +
                                       "; a store has one opener at a time: close it there first"};
@@ -148,8 +153,8 @@ Status RadosLock::evict(const ServerOwner* owner, const Locker& locker) {
         Code::kLocked,
         fmt::format("'{}' is open in {}{}; close it there first, wait {} s for its lease to run "
                     "out if it is dead, or {}",
-                    wanted_.medium, who, owner != nullptr ? " on " + owner->host : "",
-                    wanted_.lease_s, kTakeoverRemedy)};
+                    wanted_.medium, who, owner ? " on " + owner->host : "", wanted_.lease_s,
+                    kTakeoverRemedy)};
   PERDURA_TRY(keep_out(who + ", which has", locker.address));
   const int broken = client_.api().break_lock(client_.pool(), kObject, kName, locker.client.c_str(),
                                               locker.cookie.c_str());
@@ -225,8 +230,7 @@ RadosLock::~RadosLock() {
   RadosWrite operation(client_.api());
   operation.assert_attribute(kOwner, owner_.text());
   operation.remove_attribute(kOwner);
-  if (operation.operate(client_.pool(), kObject) >= 0)
-    (void)client_.api().unlock(client_.pool(), kObject, kName, cookie_.c_str());
+  if (operation.operate(client_.pool(), kObject) >= 0) (void)unlock();
 }
 
 }  // namespace perdura::media

@@ -54,11 +54,11 @@ class RadosLock {
   Result<bool> try_take();
   Result<std::string> address();
   Status keep_out(const std::string& who, const std::string& address);
-  Status evict_former();
-  Status evict(const ServerOwner* owner, const Locker& locker);
+  Result<bool> describe();
+  int unlock() const;
+  Status evict(const Locker& locker);
   /// Negative on failure.
   int list(std::optional<Locker>& locker) const;
-  Result<std::optional<ServerOwner>> described() const;
   int lock(bool renews);
   void renew();
 

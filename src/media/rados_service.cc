@@ -326,7 +326,15 @@ class RadosService final : public ObjectService {
                                  name_, request.offset)};
     if (done < 0) return failed(done, "cannot read an object of");
     const Bytes content = std::as_bytes(std::span(reading.content)).first(reading.got);
-    return take_object(name_, {content, request.offset, "object"}, request.into);
+    PERDURA_TRY(take_object(name_, {content, request.offset, "object"}, request.into));
+    if (content.size() == kObjectUnitBytes + sizeof(ObjectEnd)) {
+      // If a record is to replace it, it is this one that it must find.
+      u64 sum = 0;
+      std::memcpy(&sum, content.data() + kObjectUnitBytes, sizeof sum);
+      std::lock_guard lock(records_mutex_);
+      records_.try_emplace(request.offset, sum);
+    }
+    return {};
   }
 
   rados_ioctx_t pool() const { return client_->pool(); }

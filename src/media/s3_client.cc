@@ -4,7 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <chrono>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <optional>
@@ -50,6 +50,27 @@ class NoBrokenPipes {
   sigset_t before_;
   bool was_pending_;
 };
+
+/// The text between the first <tag> behind `at` and its end; moves `at` behind it. nullopt: there
+/// is no more.
+std::optional<std::string_view> next_element(std::string_view xml, std::string_view tag,
+                                             size_t& at) {
+  const std::string opens = fmt::format("<{}>", tag);
+  const std::string closes = fmt::format("</{}>", tag);
+  const size_t begin = xml.find(opens, at);
+  if (begin == xml.npos) return std::nullopt;
+  const size_t end = xml.find(closes, begin);
+  if (end == xml.npos) return std::nullopt;
+  at = end + closes.size();
+  return xml.substr(begin + opens.size(), end - begin - opens.size());
+}
+
+/// Names are of letters, digits and -_./ alone.
+std::string encoded(std::string_view text) {
+  std::string query;
+  for (const char c : text) query += c == '/' ? std::string("%2F") : std::string(1, c);
+  return query;
+}
 
 size_t take_header(char* text, size_t, size_t length, void* into) {
   const std::string_view line(text, length);
@@ -249,8 +270,8 @@ void CurlExchange::take(CURL* easy, CURLcode result) {
   api_.multi_remove_handle(multi_, easy);
   transfer.answer.status = result == CURLE_OK ? static_cast<int>(status) : 0;
   transfer.answer.why = result == CURLE_OK ? "" : api_.easy_strerror(result);
-  const bool is_of_service =
-      transfer.answer.status >= 500 || transfer.answer.status == 429 || transfer.answer.status == 0;
+  const bool is_of_service = transfer.answer.status >= 500 || transfer.answer.status == 429 ||
+                             transfer.answer.status == 409 || transfer.answer.status == 0;
   const u64 now = now_ns();
   if (is_of_service && now + transfer.pause_ns < transfer.begin_ns + place_.timeout_ms * kMs) {
     transfer.answer.repeated = true;
@@ -289,18 +310,6 @@ Status CurlExchange::wait(size_t most) {
 
 }  // namespace
 
-std::optional<std::string_view> next_element(std::string_view xml, std::string_view tag,
-                                             size_t& at) {
-  const std::string opens = fmt::format("<{}>", tag);
-  const std::string closes = fmt::format("</{}>", tag);
-  const size_t begin = xml.find(opens, at);
-  if (begin == xml.npos) return std::nullopt;
-  const size_t end = xml.find(closes, begin);
-  if (end == xml.npos) return std::nullopt;
-  at = end + closes.size();
-  return xml.substr(begin + opens.size(), end - begin - opens.size());
-}
-
 Result<std::unique_ptr<S3Exchange>> S3Exchange::create(const S3Place& place) {
   if (place.connect) return place.connect();
   PERDURA_ASSIGN(const CurlApi* const api, CurlApi::get());
@@ -315,6 +324,46 @@ Result<S3Answer> S3Exchange::ask(S3Request request) {
   PERDURA_TRY(start(std::move(request), [&](S3Answer&& answer) { taken = std::move(answer); }));
   PERDURA_TRY(wait(0));
   return taken;
+}
+
+Result<S3List> ask_list(S3Exchange& exchange, const S3Place& place, std::string_view begin,
+                        std::string_view behind, size_t most) {
+  const std::string prefix = place.prefix + "/";
+  std::string query = fmt::format("list-type=2&max-keys={}&prefix={}", std::min<size_t>(most, 1000),
+                                  encoded(prefix + std::string(begin)));
+  if (!behind.empty()) query += "&start-after=" + encoded(prefix + std::string(behind));
+  PERDURA_ASSIGN(const S3Answer answer, exchange.ask({.name = {}, .query = std::move(query)}));
+  const std::string what = "cannot list '" + place.uri() + "'";
+  if (!answer.good()) return s3_failure(place, answer, what);
+  size_t at = 0;
+  const auto is_cut = next_element(answer.body, "IsTruncated", at);
+  const size_t end = answer.body.find_last_not_of(" \r\n\t");
+  const std::string_view whole = std::string_view(answer.body).substr(0, end + 1);
+  if (!is_cut || !whole.ends_with("</ListBucketResult>"))
+    return Failure{Code::kIo,
+                   fmt::format("{}: the service at {} answers what is no list, or not all "
+                               "of one; see that it is an S3 service (?endpoint=URL)",
+                               what, place.endpoint)};
+  S3List list{.objects = {}, .is_cut = *is_cut == "true", .date = answer.date};
+  at = 0;
+  while (const auto contents = next_element(answer.body, "Contents", at)) {
+    size_t inside = 0;
+    const std::string_view key = next_element(*contents, "Key", inside).value_or("");
+    inside = 0;
+    const std::string_view changed = next_element(*contents, "LastModified", inside).value_or("");
+    if (!key.starts_with(prefix)) continue;
+    list.objects.push_back({std::string(key.substr(prefix.size())), std::string(changed)});
+  }
+  return list;
+}
+
+std::optional<u64> number_at_end(std::string_view name) {
+  constexpr size_t kDigits = 16;
+  if (name.size() < kDigits) return std::nullopt;
+  const std::string_view digits = name.substr(name.size() - kDigits);
+  u64 number = 0;
+  const auto parsed = std::from_chars(digits.data(), digits.data() + kDigits, number, 16);
+  return parsed.ptr == digits.data() + kDigits ? std::optional(number) : std::nullopt;
 }
 
 Failure s3_failure(const S3Place& place, const S3Answer& answer, const std::string& what) {

@@ -1,9 +1,9 @@
 // Requests to an S3 service, many at once, signed by libcurl.
 //
-// A request that the service refuses for its own reasons (5xx, 429), or whose connection breaks, is
-// sent again, later each time, until the time that it may take is over. What cannot be asked twice
-// is told apart by what asks: a conditional put that comes back refused may have been done by the
-// attempt before.
+// A request that the service refuses for its own reasons (5xx, 429, 409), or whose connection
+// breaks, is sent again, later each time, until the time that it may take is over. What cannot be
+// asked twice is told apart by what asks: a conditional put that comes back refused may have been
+// done by the attempt before.
 #pragma once
 
 #include <functional>
@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "media/medium.hpp"
 
@@ -54,10 +55,16 @@ struct S3Answer {
   bool good() const { return status >= 200 && status < 300; }
 };
 
-/// The text between the first <tag> behind `at` and its end; moves `at` behind it. nullopt: there
-/// is no more.
-std::optional<std::string_view> next_element(std::string_view xml, std::string_view tag,
-                                             size_t& at);
+/// A part of a list, as the service has it now.
+struct S3List {
+  struct Object {
+    std::string name;     ///< behind the store's prefix
+    std::string changed;  ///< as the service says it
+  };
+  std::vector<Object> objects;
+  bool is_cut = false;  ///< there are more
+  std::string date;     ///< of the service
+};
 
 /// Requests under way, over connections of its own. Not thread-safe.
 class S3Exchange {
@@ -76,6 +83,13 @@ class S3Exchange {
   virtual size_t under_way() const = 0;
   Result<S3Answer> ask(S3Request request);
 };
+
+/// Objects whose names begin with `begin`, at most 1000, from behind `behind` on ("": from the
+/// first), both without the store's prefix. What is no whole list is a failure.
+Result<S3List> ask_list(S3Exchange& exchange, const S3Place& place, std::string_view begin,
+                        std::string_view behind, size_t most);
+/// The 16 hex digits at the end of a name.
+std::optional<u64> number_at_end(std::string_view name);
 
 /// What an answer that is no success means; `what` could not be done.
 Failure s3_failure(const S3Place& place, const S3Answer& answer, const std::string& what);

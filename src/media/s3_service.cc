@@ -1,6 +1,6 @@
 #include "media/s3_service.hpp"
 
-#include <charconv>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -60,9 +60,9 @@ class S3Service final : public ObjectService {
     stop_beating();
     PERDURA_ASSIGN(auto exchange, lend());
     Status failed;
-    for (const char* const begin : {"data/", "beat/"})
+    for (const char* const begin : {".data/", ".beat/"})
       PERDURA_TRY(list_objects(*exchange, begin, [&](const std::string& name) -> Status {
-        if (put_by(name) > log_.opening()) return {};
+        if (put_by(name) == 0 || put_by(name) > log_.opening()) return {};
         PERDURA_TRY(exchange->start({.method = "DELETE", .name = name}, [&](S3Answer&& answer) {
           if (failed && !answer.good() && answer.status != 404)
             failed = s3_failure(place_, answer, "cannot remove objects of '" + name_ + "'");
@@ -90,12 +90,12 @@ class S3Service final : public ObjectService {
         if (first && !got) first = std::move(got);
         continue;
       }
-      const std::optional<u64> opening = opening_of(request.offset);
-      if (!opening) {
+      const std::optional<Put> put = put_at(request.offset);
+      if (!put) {
         if (first) first = missing(request.offset);
         continue;
       }
-      PERDURA_TRY(exchange->start({.name = object_at(request.offset, *opening)},
+      PERDURA_TRY(exchange->start({.name = object_at(request.offset, *put)},
                                   [&first, &request, this](S3Answer&& answer) {
                                     Status got = take(request, answer);
                                     if (first && !got) first = std::move(got);
@@ -110,6 +110,11 @@ class S3Service final : public ObjectService {
   Status put_record(u64 place, Bytes record) override {
     return with_log([&](S3Exchange& exchange) { return log_.put_page(exchange, place, record); });
   }
+  // One that was taken over from may put objects still, which the next one would find here.
+  Status put_in_place(u64 place, Bytes page) override {
+    if (page.size() == kObjectUnitBytes) return put_record(place, page);
+    return ObjectService::put_in_place(place, page);
+  }
   Status check() override {
     return with_log([&](S3Exchange& exchange) { return log_.check(exchange); });
   }
@@ -122,6 +127,14 @@ class S3Service final : public ObjectService {
   }
 
  private:
+  /// Which put of which opening: of two at one place the later one counts. No name comes twice, so
+  /// that an attempt that the service does long after another one has been made changes nothing.
+  struct Put {
+    u64 opening;
+    u64 number;
+    auto operator<=>(const Put&) const = default;
+  };
+
   class Channel final : public ObjectChannel {
    public:
     explicit Channel(S3Service& service) : service_(service) {}
@@ -135,20 +148,20 @@ class S3Service final : public ObjectService {
       PERDURA_TRY(in_order(place));
       PERDURA_TRY(service_.forget_pages(place, data.size()));
       const u64 end = object_checksum(place, data);
-      const u64 mine = service_.log_.opening();
+      const Put mine{service_.log_.opening(), ++service_.puts_};
       S3Request request{.method = "PUT",
                         .name = service_.object_at(place, mine),
                         .body = data,
                         .end = std::string(reinterpret_cast<const char*>(&end), sizeof end)};
       bytes_ += data.size();
-      PERDURA_TRY(exchange_->start(
-          std::move(request), [this, place, mine, length = data.size()](S3Answer&& answer) {
-            bytes_ -= length;
-            if (!answer.good()) return note(answer);
-            // What an earlier opening put there is not needed any more.
-            if (const u64 former = service_.is_put(place, mine); former != 0)
-              superseded_.push_back(service_.object_at(place, former));
-          }));
+      PERDURA_TRY(exchange_->start(std::move(request),
+                                   [this, place, mine, length = data.size()](S3Answer&& answer) {
+                                     bytes_ -= length;
+                                     if (!answer.good()) return note(answer);
+                                     // What was there before is not needed any more.
+                                     if (const auto former = service_.is_put(place, mine))
+                                       superseded_.push_back(service_.object_at(place, *former));
+                                   }));
       while (bytes_ > kS3InFlightBytesMax && exchange_->under_way() != 0)
         PERDURA_TRY(exchange_->wait(exchange_->under_way() - 1));
       return exchange_->wait(kS3InFlightMax);
@@ -158,10 +171,10 @@ class S3Service final : public ObjectService {
       (void)guarded([&]() -> Status {
         PERDURA_TRY(begin());
         PERDURA_TRY(in_order(place));
-        const std::optional<u64> opening = service_.opening_of(place);
-        if (!opening) return {};
+        const std::optional<Put> put = service_.put_at(place);
+        if (!put) return {};
         service_.is_erased(place);
-        return remove(service_.object_at(place, *opening));
+        return remove(service_.object_at(place, *put));
       });
     }
 
@@ -210,8 +223,9 @@ class S3Service final : public ObjectService {
 
   // --- objects
 
-  std::string object_at(u64 place, u64 opening) const {
-    return fmt::format("{}{:016x}.{:016x}", log_.data_prefix(), place, opening);
+  std::string object_at(u64 place, const Put& put) const {
+    return fmt::format("{}{:016x}.{:016x}.{:016x}", log_.data_prefix(), place, put.number,
+                       put.opening);
   }
 
   Status take(const ReadRequest& request, const S3Answer& answer) const {
@@ -228,55 +242,35 @@ class S3Service final : public ObjectService {
 
   /// By which opening an object was put that has it at the end of its name; 0: none. Nobody ever
   /// removes what a later opening has put: so who was taken over from removes nothing that counts.
-  static u64 put_by(std::string_view name) {
-    constexpr size_t kDigits = 16;
-    u64 opening = 0;
-    const std::string_view digits = name.substr(name.size() - std::min(name.size(), kDigits));
-    const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), opening, 16);
-    return parsed.ptr == digits.data() + digits.size() ? opening : 0;
-  }
+  static u64 put_by(std::string_view name) { return number_at_end(name).value_or(0); }
 
   template <class Visit>
   Status list_objects(S3Exchange& exchange, const std::string& begin, Visit&& visit) {
-    const std::string all = place_.prefix + "/" + begin;
     std::string last;
     for (;;) {
-      const auto encoded = [](std::string_view text) {
-        std::string query;
-        for (const char c : text) query += c == '/' ? std::string("%2F") : std::string(1, c);
-        return query;
-      };
-      std::string query = fmt::format("list-type=2&max-keys=1000&prefix={}", encoded(all));
-      if (!last.empty()) query += "&start-after=" + encoded(last);
-      PERDURA_ASSIGN(const S3Answer answer, exchange.ask({.name = {}, .query = query}));
-      if (!answer.good())
-        return s3_failure(place_, answer, "cannot list the objects of '" + name_ + "'");
-      size_t at = 0;
-      const std::string before = last;
-      while (const auto key = next_element(answer.body, "Key", at)) {
-        last = *key;
-        PERDURA_TRY(visit(last.substr(place_.prefix.size() + 1)));
-      }
+      PERDURA_ASSIGN(const S3List found, ask_list(exchange, place_, begin, last, 1000));
+      for (const S3List::Object& each : found.objects) PERDURA_TRY(visit(each.name));
       PERDURA_TRY(exchange.wait(0));
-      at = 0;
-      if (next_element(answer.body, "IsTruncated", at).value_or("") != "true" || last == before)
-        return {};
+      if (!found.is_cut || found.objects.empty()) return {};
+      last = found.objects.back().name;
     }
   }
 
   Status find_objects(S3Exchange& exchange) {
     std::vector<std::string> superseded;
-    PERDURA_TRY(list_objects(exchange, log_.data_prefix(), [&](const std::string& name) -> Status {
-      const u64 opening = put_by(name);
-      const std::string_view ends = std::string_view(name).substr(log_.data_prefix().size());
-      u64 place = 0;
-      (void)std::from_chars(ends.data(), ends.data() + ends.size(), place, 16);
-      if (opening == 0 || object_at(place, opening) != name) return {};  // none of ours
-      if (opening > log_.opening()) return log_.check(exchange);  // of who has taken the store over
-      const auto [at, is_first] = objects_.try_emplace(place, opening);
+    const std::string begin = log_.data_prefix();
+    PERDURA_TRY(list_objects(exchange, begin, [&](const std::string& name) -> Status {
+      const std::string_view ends = std::string_view(name).substr(begin.size());
+      const auto place = number_at_end(ends.substr(0, 16));
+      const auto number = number_at_end(ends.substr(0, 33));
+      if (!place || !number || object_at(*place, {put_by(name), *number}) != name)
+        return {};  // none of ours
+      const Put put{put_by(name), *number};
+      if (put.opening > log_.opening()) return log_.check(exchange);  // somebody has taken over
+      const auto [at, is_first] = objects_.try_emplace(*place, put);
       if (is_first) return {};
-      superseded.push_back(object_at(place, std::min(at->second, opening)));
-      at->second = std::max(at->second, opening);
+      superseded.push_back(object_at(*place, std::min(at->second, put)));
+      at->second = std::max(at->second, put);
       return {};
     }));
     for (const std::string& each : superseded) {
@@ -286,16 +280,17 @@ class S3Service final : public ObjectService {
     return exchange.wait(0);
   }
 
-  std::optional<u64> opening_of(u64 place) {
+  std::optional<Put> put_at(u64 place) {
     std::lock_guard lock(objects_mutex_);
     const auto found = objects_.find(place);
     return found == objects_.end() ? std::nullopt : std::optional(found->second);
   }
-  /// Which opening had put what was there before; 0: none, or the same.
-  u64 is_put(u64 place, u64 opening) {
+  /// What is superseded by it.
+  std::optional<Put> is_put(u64 place, const Put& put) {
     std::lock_guard lock(objects_mutex_);
-    const u64 former = std::exchange(objects_[place], opening);
-    return former == opening ? 0 : former;
+    const auto [at, is_first] = objects_.try_emplace(place, put);
+    if (is_first) return std::nullopt;
+    return std::exchange(at->second, put);
   }
   void is_erased(u64 place) {
     std::lock_guard lock(objects_mutex_);
@@ -382,7 +377,8 @@ class S3Service final : public ObjectService {
   std::mutex log_mutex_;
   S3Log log_;
   std::mutex objects_mutex_;
-  std::unordered_map<u64, u64> objects_;  ///< which opening put what is at a place
+  std::unordered_map<u64, Put> objects_;  ///< by place
+  std::atomic<u64> puts_{0};
   std::mutex idle_mutex_;
   std::vector<std::unique_ptr<S3Exchange>> idle_;
   u64 lease_s_ = 0;  ///< 0, for tests: without a thread

@@ -56,21 +56,16 @@ class S3MediumTest : public ::testing::Test {
     return value_or_throw(exchange->ask(std::move(request)));
   }
   std::vector<std::string> objects() {
-    std::string prefix;
-    for (const char c : place_.prefix + "/")
-      prefix += c == '/' ? std::string("%2F") : std::string(1, c);
-    const S3Answer answer =
-        ask({.name = {}, .query = "list-type=2&max-keys=1000&prefix=" + prefix});
-    EXPECT_TRUE(answer.good());
+    auto exchange = value_or_throw(media::S3Exchange::create(place_));
     std::vector<std::string> names;
-    size_t at = 0;
-    while (const auto key = media::next_element(answer.body, "Key", at))
-      names.emplace_back(key->substr(place_.prefix.size() + 1));
+    for (const auto& each :
+         value_or_throw(media::ask_list(*exchange, place_, "", "", 1000)).objects)
+      names.push_back(each.name);
     return names;
   }
   std::string data_at(u64 place) {
     for (const std::string& each : objects())
-      if (each.starts_with("data/") && each.find(fmt::format("/{:016x}.", place)) != each.npos)
+      if (each.starts_with(".data/") && each.find(fmt::format("/{:016x}.", place)) != each.npos)
         return each;
     ADD_FAILURE() << "there is none at " << place;
     return {};
@@ -126,7 +121,7 @@ TEST_F(S3MediumTest, KeepsWhatIsWritten) {
   }
   // What was superseded does not stay: an opening, a page, the end.
   u64 entries = 0;
-  for (const std::string& each : objects()) entries += each.starts_with("log/") ? 1 : 0;
+  for (const std::string& each : objects()) entries += each.starts_with(".log/") ? 1 : 0;
   EXPECT_LE(entries, 20u);
 }
 
@@ -176,7 +171,7 @@ TEST_F(S3MediumTest, ALogThatIsNoneIsAnError) {
   }
   std::vector<std::string> log;
   for (const std::string& each : objects())
-    if (each.starts_with("log/")) log.push_back(each);
+    if (each.starts_with(".log/")) log.push_back(each);
   for (const std::string& each : log) {
     const std::string good = ask({.name = each}).body;
     std::string bad = good;
@@ -195,6 +190,64 @@ TEST_F(S3MediumTest, ALogThatIsNoneIsAnError) {
   open(uri());
 }
 
+// Of any of its entries, or of objects of other stores beneath it.
+TEST_F(S3MediumTest, ALogThatLacksAnEntryIsNoEmptyStore) {
+  const AlignedBuffer data = random_bytes(kUnit, 11);
+  {
+    Owner owner(uri());
+    for (int i = 0; i < 4; ++i) owner.next();
+    owner.signal(SIGKILL);
+    owner.wait();
+  }
+  std::vector<std::string> log;
+  for (const std::string& each : objects())
+    if (each.starts_with(".log/")) log.push_back(each);
+  ASSERT_GE(log.size(), 5u);
+  u64 refused = 0;
+  for (const std::string& each : log) {
+    const std::string good = ask({.name = each}).body;
+    remove(each);
+    media::MediumOptions options;
+    options.create = true;
+    options.lease_s = 0;
+    auto opened = media::open_medium(uri(), options);
+    if (opened) {  // of what was superseded, or of the newest, before which another one was
+      EXPECT_FALSE(opened->created);
+      opened->medium.reset();
+      break;  // it has another log now
+    }
+    EXPECT_EQ(opened.failure().code, Code::kCorrupt) << opened.failure().message;
+    EXPECT_NE(opened.failure().message.find("lacks entry"), std::string::npos);
+    put(each, good);
+    ++refused;
+  }
+  EXPECT_GE(refused, 1u);
+}
+
+TEST_F(S3MediumTest, StoresBeneathEachOtherAreApart) {
+  const AlignedBuffer data = random_bytes(kUnit, 12);
+  const auto outer = open(uri());
+  ASSERT_TRUE(outer->grow(4 * kUnit, true));
+  ASSERT_TRUE(outer->write_record(0, data.span(), PERDURA_SITE("test")));
+  for (const char* const beneath : {"/log", "/data", "/beat", "/probe"}) {
+    const std::string inner = "s3://tests/" + name_ + beneath;
+    {
+      const auto medium = open(inner);
+      ASSERT_TRUE(medium->grow(4 * kUnit, true));
+      ASSERT_TRUE(medium->write_record(0, data.span(), PERDURA_SITE("test")));
+      ASSERT_TRUE(medium->barrier(PERDURA_SITE("test")));
+    }
+    ASSERT_TRUE(outer->barrier(PERDURA_SITE("test")));
+  }
+  ASSERT_TRUE(media::remove_medium("s3://tests/" + name_ + "/data"));
+  AlignedBuffer got(kUnit);
+  ASSERT_TRUE(outer->read(0, got.span()));
+  ASSERT_TRUE(media::remove_medium(uri("takeover=1")));
+  const auto inner = open("s3://tests/" + name_ + "/log");
+  ASSERT_TRUE(inner->read(0, got.span()));
+  EXPECT_EQ(std::memcmp(got.data(), data.data(), kUnit), 0);
+}
+
 TEST_F(S3MediumTest, HasOneOwner) {
   const AlignedBuffer data = random_bytes(kUnit, 5);
   auto first = open(uri());
@@ -206,8 +259,8 @@ TEST_F(S3MediumTest, HasOneOwner) {
     const auto second = open(uri("takeover=1"));
     // Its objects land, at their names, and nobody finds them; its records do not.
     const AlignedBuffer other = random_bytes(kUnit, 6);
-    ASSERT_TRUE(second->write(2 * kUnit, data.span(), PERDURA_SITE("test")));
-    ASSERT_TRUE(first->write(2 * kUnit, other.span(), PERDURA_SITE("test")));
+    ASSERT_TRUE(second->write_pages(2 * kUnit, data.span(), PERDURA_SITE("test")));
+    ASSERT_TRUE(first->write_pages(2 * kUnit, other.span(), PERDURA_SITE("test")));
     expect_failure(first->write_record(0, other.span(), PERDURA_SITE("test")), Code::kLocked,
                    "was taken over by another opening: process ");
     expect_failure(first->barrier(PERDURA_SITE("test")), Code::kLocked, "closed to all use");
@@ -297,9 +350,9 @@ TEST_F(S3MediumTest, RemovingLeavesWhatNumbersGoOnFrom) {
   const std::vector<std::string> left = objects();
   // Who removed it, and that it is removed.
   ASSERT_EQ(left.size(), 3u) << ::testing::PrintToString(left);
-  EXPECT_TRUE(left[0].starts_with("log/"));
-  EXPECT_TRUE(left[1].starts_with("log/"));
-  EXPECT_EQ(left[2], "probe");
+  EXPECT_TRUE(left[0].starts_with(".log/"));
+  EXPECT_TRUE(left[1].starts_with(".log/"));
+  EXPECT_EQ(left[2], ".probe");
   media::MediumOptions options;
   options.create = false;
   expect_failure(media::open_medium(uri(), options), Code::kNotFound, "has none of this name");

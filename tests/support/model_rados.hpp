@@ -171,8 +171,8 @@ class ModelRados {
     const Object* const object = model.find(name);
     if (object == nullptr) return -ENOENT;
     const auto found = object->attributes.find(attribute);
-    if (found == object->attributes.end()) return -ENODATA;
-    return found->second == value ? 0 : -ECANCELED;
+    const std::string is = found == object->attributes.end() ? "" : found->second;
+    return is == value ? 0 : -ECANCELED;
   }
   /// All steps on a copy, which replaces the object where none fails.
   static int apply(ModelRados& model, const std::string& name, const WriteSteps& steps) {

@@ -3,9 +3,12 @@
 //  - A put is whole or not there; with If-None-Match: * one of several is done.
 //  - What was acknowledged is there for everybody, and in every list, from then on.
 //  - Requests under way at the same time are done in any order.
+//  - A request may be done once more, at any time: an attempt whose answer was lost, and which the
+//    client has made again.
 //  - Those of a client that died may still be done, at any time.
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <memory>
@@ -75,6 +78,7 @@ class ModelS3 {
         if (asks) {
           const std::lock_guard lock(model_.mutex_);
           answer = model_.done(next.request, content_of(next.request));
+          model_.repeat(next.request, content_of(next.request));
         } else {
           answer.why = "the client is dead";
         }
@@ -113,6 +117,16 @@ class ModelS3 {
     PausedClient& client_;
     std::vector<Pending> pending_;
   };
+
+  /// With the mutex.
+  void repeat(const media::S3Request& request, std::string content) {
+    if (std::string(request.method) != "GET" && random_() % 4 == 0)
+      attempts_.push_back({request, std::move(content)});
+    if (attempts_.empty() || random_() % 8 != 0) return;
+    const size_t chosen = random_() % attempts_.size();
+    (void)done(attempts_[chosen].request, attempts_[chosen].content);
+    attempts_.erase(attempts_.begin() + static_cast<long>(chosen));
+  }
 
   media::S3Answer done(const media::S3Request& request, const std::string& content) {
     media::S3Answer answer;
@@ -164,13 +178,15 @@ class ModelS3 {
               "</Key><LastModified>2026-11-30T00:00:00.000Z</LastModified></Contents>";
       ++count;
     }
-    return std::string("<IsTruncated>") + (cut ? "true" : "false") + "</IsTruncated>" + body;
+    return std::string("<IsTruncated>") + (cut ? "true" : "false") + "</IsTruncated>" + body +
+           "</ListBucketResult>";
   }
 
   std::mutex mutex_;
   std::mt19937_64 random_;
   std::map<std::string, std::string> objects_;
   std::vector<Late> late_;
+  std::vector<Late> attempts_;  ///< that were made again
 };
 
 }  // namespace perdura::test
