@@ -83,6 +83,7 @@ class S3Service final : public ObjectService {
   Status get(std::span<const ReadRequest> requests) override {
     PERDURA_ASSIGN(auto exchange, lend());
     Status first;
+    std::vector<const ReadRequest*> gone;
     for (const ReadRequest& request : requests) {
       if (const auto number = page_at(request.offset)) {
         PERDURA_TRY(exchange->wait(0));
@@ -96,13 +97,18 @@ class S3Service final : public ObjectService {
         continue;
       }
       PERDURA_TRY(exchange->start({.name = object_at(request.offset, *put)},
-                                  [&first, &request, this](S3Answer&& answer) {
+                                  [&first, &gone, &request, this](S3Answer&& answer) {
+                                    if (answer.status == 404) return gone.push_back(&request);
                                     Status got = take(request, answer);
                                     if (first && !got) first = std::move(got);
                                   }));
       PERDURA_TRY(exchange->wait(kS3InFlightMax));
     }
     PERDURA_TRY(exchange->wait(0));
+    for (const ReadRequest* const each : gone) {
+      Status got = get_again(*exchange, *each);
+      if (first && !got) first = std::move(got);
+    }
     put_back(std::move(exchange));
     return first;
   }
@@ -226,6 +232,23 @@ class S3Service final : public ObjectService {
   std::string object_at(u64 place, const Put& put) const {
     return fmt::format("{}{:016x}.{:016x}.{:016x}", log_.data_prefix(), place, put.number,
                        put.opening);
+  }
+
+  // At a place that nothing refers to an owner that was taken over from may have put another object
+  // since they were listed, and removed this one. Some such places are read all the same.
+  Status get_again(S3Exchange& exchange, const ReadRequest& request) {
+    std::optional<Put> newest;
+    const std::string begin = fmt::format("{}{:016x}.", log_.data_prefix(), request.offset);
+    PERDURA_TRY(list_objects(exchange, begin, [&](const std::string& name) -> Status {
+      const Put put{put_by(name), number_at_end(name.substr(0, begin.size() + 16)).value_or(0)};
+      if (put.opening <= log_.opening() && (!newest || *newest < put)) newest = put;
+      return {};
+    }));
+    if (!newest) return missing(request.offset);
+    (void)is_put(request.offset, *newest);
+    PERDURA_ASSIGN(const S3Answer answer,
+                   exchange.ask({.name = object_at(request.offset, *newest)}));
+    return take(request, answer);
   }
 
   Status take(const ReadRequest& request, const S3Answer& answer) const {

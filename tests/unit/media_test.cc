@@ -421,7 +421,7 @@ TEST_F(UriTest, AWordThatBeginsLikeASchemeIsAPath) {
 // A mistyped scheme is named where the path that it would be is not there, and nowhere else.
 TEST_F(UriTest, AMistypedSchemeIsNamed) {
   const std::string kKnown =
-      "none of the schemes, which are file:, emu:, dax:, memcached:, rados:; choose";
+      "none of the schemes, which are file:, emu:, dax:, memcached:, rados:, s3:; choose";
   for (const std::string scheme : {"bogus:", "flie:", "a1+.-:"}) {
     const std::string uri = scheme + path("none/m");
     for (const bool create : {false, true})

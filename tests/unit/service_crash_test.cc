@@ -245,7 +245,10 @@ void explore(Fate fate, const std::function<Service(u64 seed)>& service_of) {
       const bool met = run(which, service, folder.path("stores"), seed);
       any = any || met;
       cases += met ? 1 : 0;
-      if (::testing::Test::HasFailure()) return;
+      if (::testing::Test::HasFailure()) {  // also of other threads, which have no trace
+        std::printf("request %zu, the other one's %zu\n", at, which.next_pauses_at);
+        return;
+      }
     }
     if (!any && (fate != Fate::kGoesOnMeanwhile || at > 250)) break;
   }
