@@ -220,6 +220,23 @@ TEST_F(RadosMediumTest, AStoreGoesOnAfterItsOwnerWasKilled) {
   }
 }
 
+// All of them draw the same addresses as clients, which are refused once their owners were killed.
+TEST_F(RadosMediumTest, KilledWorkersOfOneParentComeAfterEachOther) {
+  {
+    auto store = open_store(uri());
+    store.root<Counter>("counter");
+    store.checkpoint();
+  }
+  u64 least = 0;
+  for (int round = 0; round < 5; ++round) {
+    Owner owner(uri());
+    EXPECT_GT(owner.next(), least);
+    owner.signal(SIGKILL);
+    owner.wait();
+    least = owner.last();
+  }
+}
+
 TEST_F(RadosMediumTest, AnOwnerThatSleptForLongerThanItsLeaseWritesNoMore) {
   Owner owner(uri("&lease_s=2"));
   owner.next();
