@@ -26,7 +26,7 @@ import re
 import sys
 
 DOCUMENTS = ["guarantees", "transactions", "itm", "containers", "tracking", "api", "objects", "compiler",
-             "structures", "operations", "choosing", "evolution", "types", "backup"]
+             "structures", "operations", "choosing", "evolution", "types", "backup", "mpi", "cluster", "scale"]
 
 MARK = re.compile(r"<!--\s*(?:(test)\s*(\d*):\s*(.*?)|(no promise)\s*(\d*))\s*-->")
 SENTENCE_END = re.compile(r"(?<=[.?!])[)\"]*\s+(?=[A-Z0-9`*\[(\"~])|(?<=[.?!])\)\s+")
