@@ -86,7 +86,7 @@ Result<void*> Heap::group(u64 bytes) const {
                                             "' leads to no state of a group; restore the store "
                                             "from a copy"};
   if (offset >= region_.limit()) return damaged;
-  void* const block = region_.base() + offset;
+  void* const block = blocks_.shown_at(offset);
   const auto found = usable(block);
   if (!found || found->bytes < bytes) return damaged;
   return block;

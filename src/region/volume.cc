@@ -316,6 +316,13 @@ Result<u64> Volume::count_session() {
 
 Status Volume::add_region(const RegionRecord& record) {
   std::lock_guard lock(mutex_);
+  // Regions that are still to come may have this name.
+  if (superblock_.unfinished != 0)
+    return Failure{Code::kNotFound,
+                   "'" + name() +
+                       "' is not there as a whole yet, and gets no other regions: a copy to it was "
+                       "begun and not completed; begin the same copy, backup or restore again, "
+                       "which goes on where it was, or remove what there is with `perdura remove`"};
   superblock_.unfinished &= ~(u64{1} << index_of(record.region));
   return add_region_locked(record);
 }

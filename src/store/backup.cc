@@ -301,7 +301,10 @@ Result<std::unique_ptr<region::Volume>> open_target(std::string_view uri,
 }
 
 Status check_places(std::string_view from, std::string_view to) {
-  if (media::place_of(from) != media::place_of(to)) return {};
+  const std::string occupant = media::occupant_of(from);  // by whatever name
+  if (media::place_of(from) != media::place_of(to) &&
+      (occupant.empty() || occupant != media::occupant_of(to)))
+    return {};
   return Failure{Code::kInvalidArgument,
                  "'" + std::string(from) + "' cannot be copied to itself; name another place"};
 }

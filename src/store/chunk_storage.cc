@@ -36,6 +36,12 @@ class ChunkStorage final : public Storage {
     const std::vector<format::VersionRecord>& kept = chunks_.versions.kept;
     for (auto each = kept.rbegin(); each != kept.rend(); ++each)
       if (each->version == content_version_ && each->origin != 0) content_version_ = each->origin;
+    // A backup has the numbers of its original with its own.
+    for (const format::VersionRecord& each : kept)
+      if (each.version == content_version_ && each.source.version != 0) {
+        content_version_ = each.source.version;
+        break;
+      }
     return {};
   }
 

@@ -14,6 +14,7 @@ namespace perdura::store {
 namespace {
 
 constexpr std::chrono::milliseconds kLook(20);  // between looks for a version, where nobody says it
+constexpr u64 kLooksForName = 50;               // looks between two at whether the place is there
 constexpr std::chrono::milliseconds kRetryFirst(100);
 constexpr std::chrono::milliseconds kRetryLast(10'000);
 
@@ -123,7 +124,18 @@ void Drain::run() {
     work_.wait_for(lock, wait, [this] { return ends_; });
     if (ends_) break;
     wait = kLook;
-    if (config_.source.durable() <= drained()) continue;
+    if (config_.source.durable() <= drained()) {
+      // What is drained is there: as long as its file is.
+      if (!target_ || ++looks_ % kLooksForName != 0) continue;
+      lock.unlock();
+      const Status named = target_->shared->volume().medium().check_named();
+      if (!named) {
+        drained_.store(0, std::memory_order_release);
+        fail(named.failure());
+      }
+      lock.lock();
+      continue;
+    }
     lock.unlock();
     const Status drained = guarded([this] { return drain_one(); });
     lock.lock();
@@ -185,11 +197,16 @@ Status Drain::open_target() {
   return {};
 }
 
+// In parts of a twentieth of a second, so that the end waits for none of it.
 Status Drain::pace(u64 bytes) {
-  PERDURA_TRY(pace_(bytes));
-  const std::lock_guard lock(mutex_);
-  if (!ends_) return {};
-  return Failure{Code::kMisuse, "the store was closed"};
+  const u64 rate = config_.bytes_per_second;
+  const u64 part = rate == 0 ? bytes : std::max<u64>(rate / 20, 1);
+  for (u64 done = 0; done < bytes; done += part) {
+    PERDURA_TRY(pace_(std::min(part, bytes - done)));
+    const std::lock_guard lock(mutex_);
+    if (ends_) return Failure{Code::kMisuse, "the store was closed"};
+  }
+  return {};
 }
 
 Status Drain::drain_one() {

@@ -84,6 +84,7 @@ class Drain {
   bool has_lost_notes_ = false;            ///< there was no memory for some
   std::atomic<u64> drained_{0};
   Statistics counters_{};
+  u64 looks_ = 0;
   u64 failures_in_row_ = 0;
   std::string last_failure_;
   bool ends_ = false;

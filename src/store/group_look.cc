@@ -57,6 +57,7 @@ Options to_look(Options options) {
   options.verify_bytes_per_second = 0;
   options.verify_reports = options.strict = false;
   options.region_address = 0;
+  options.drain.clear();
   return options;
 }
 

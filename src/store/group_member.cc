@@ -112,6 +112,7 @@ class GroupMember::Member final : public Agreement {
   Options options_of(u32 rank) const {
     Options options = options_;
     options.region = store::of_rank(options_.region, rank, size());
+    options.drain = store::of_rank(options_.drain, rank, size());
     return options;
   }
   /// Ranks that were, of whose stores this one takes care.
@@ -296,6 +297,7 @@ Status GroupMember::Member::open_inherited(u32 rank) {
   options.read_only = true;
   options.create = false;
   options.region_address = 0;
+  options.drain.clear();
   PERDURA_ASSIGN(auto runtime, Runtime::open(uri_of(rank), options, {.wrap = internal_.wrap}));
   inherited_.push_back({rank, StoreAccess::store(std::move(runtime))});
   Runtime& opened = inherited_.back().store.runtime();

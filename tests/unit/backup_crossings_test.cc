@@ -203,6 +203,42 @@ TEST_F(BackupCrossings, AliasesAndContainersComeAlong) {
   }
 }
 
+TEST_F(BackupCrossings, AStoreIsNotCopiedToItselfByAnotherName) {
+  const std::string path = folder_.path("itself.pd");
+  {
+    Store::open("file:" + path, {}).close();
+  }
+  const std::string link = folder_.path("link.pd");
+  ASSERT_EQ(::symlink(path.c_str(), link.c_str()), 0);
+  expect_failure(store::back_up("file:" + path, "file:" + link, {}), Code::kInvalidArgument,
+                 "cannot be copied to itself");
+  expect_failure(store::copy("file:" + link, "file:" + path, {}), Code::kInvalidArgument,
+                 "cannot be copied to itself");
+}
+
+// Which may have that name.
+TEST_F(BackupCrossings, NoRegionIsMadeBesideOneThatIsStillToCome) {
+  const std::string from = "file:" + folder_.path("two.pd");
+  for (const char* const region : {"one", "two"}) {
+    Options options;
+    options.region = region;
+    Store store = Store::open(from, options);
+    const auto operation = store.operation();
+    void* const block = operation.allocate(1 << 20);
+    operation.touch(block, 1 << 20);
+    std::memset(block, 7, 1 << 20);
+  }
+  const std::string to = "file:" + folder_.path("half.pd");
+  store::CopyOptions options;
+  options.progress = [](const char*, u64, u64) { throw std::bad_alloc(); };
+  EXPECT_FALSE(store::copy(from, to, options));
+  Options second;
+  second.region = "two";
+  EXPECT_THROW(Store::open(to, second), Error);
+  EXPECT_TRUE(store::copy(from, to, {}));
+  Store::open(to, second);
+}
+
 TEST_F(BackupCrossings, ObjectsAreRefused) {
   {
     Objects objects = Objects::open(place("o"));

@@ -277,6 +277,36 @@ TEST_P(Drains, ClosingSaysWhatIsMissing) {
   EXPECT_EQ(problem_of(drain(), 1), "");
 }
 
+// It would take years.
+TEST_P(Drains, ClosingWaitsForNoPace) {
+  Told told;
+  Options slow = options();
+  slow.drain_wait_ms = 0;
+  slow.drain_bytes_per_second = 1;
+  slow.on_event = told.listener();
+  Store store = Store::open(uri(), slow);
+  Steps steps(store);
+  steps.make();
+  steps.take();
+  store.close();
+  EXPECT_FALSE(told.messages().empty());
+}
+
+TEST_P(Drains, AreNotThereWhenTheirPlaceIsNot) {
+  Store store = Store::open(uri(), options());
+  Steps steps(store);
+  steps.make();
+  steps.take();
+  ASSERT_TRUE(is_drained(store));
+  const std::string path = drain().substr(drain().find(':') + 1);
+  ASSERT_EQ(::unlink(path.c_str()), 0);
+  while (!std::filesystem::exists(path))  // until it is made anew
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ASSERT_TRUE(is_drained(store));
+  store.close();
+  EXPECT_EQ(problem_of(drain(), 1), "");
+}
+
 TEST_P(Drains, HaveTransactionsWithTheVersionsThatHaveThem) {
   if (GetParam().engine != Engine::kRedoLog) GTEST_SKIP() << "transactions need a log";
   Store store = Store::open(uri(), options());
