@@ -111,7 +111,12 @@ class Crashes : public testing::TestWithParam<Setting> {
  protected:
   unsigned ranks() const { return GetParam().ranks; }
   std::string path(unsigned rank) const { return dir_.path("rank-" + std::to_string(rank)); }
-  std::string uri() const { return GetParam().scheme + dir_.path("rank-%r"); }
+  // Without io_uring, which is of no interest here: of thousands of stores on tmpfs that are opened
+  // one after the other, a read by it was seen that never ended (Linux 6.18).
+  std::string uri() const {
+    const bool is_file = std::string_view(GetParam().scheme) == "file:";
+    return GetParam().scheme + dir_.path("rank-%r") + (is_file ? "?io_uring=0" : "");
+  }
   Options options() const {
     Options options;
     options.engine = GetParam().engine;
