@@ -23,15 +23,6 @@ std::string count_text(u64 count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-std::string uuid_text(const u8 (&uuid)[16]) {
-  std::string text;
-  for (size_t i = 0; i < sizeof uuid; ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    text += fmt::format("{:02x}", uuid[i]);
-  }
-  return text;
-}
-
 void line(const char* label, const std::string& text) { fmt::print("{:<12} {}\n", label, text); }
 
 std::string printable(std::string_view text) {

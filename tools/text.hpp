@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "format/format.hpp"
+#include "store/identity.hpp"
 
 namespace perdura::tools {
 
@@ -14,8 +15,8 @@ std::string bytes_text(u64 bytes);
 std::string interval_text(u64 ms);
 /// "1 version", "2 versions".
 std::string count_text(u64 count, std::string_view noun);
-/// A UUID in its usual groups.
-std::string uuid_text(const u8 (&uuid)[16]);
+using store::uuid_text;
+
 /// A text of a durable structure, which may lack the final zero.
 template <size_t kSize>
 std::string fixed_text(const char (&text)[kSize]) {

@@ -1,6 +1,5 @@
 #include "media/curl_api.hpp"
 
-#include <mutex>
 #include <string>
 
 #include "media/loaded_library.hpp"
@@ -28,14 +27,6 @@ Status load_curl(CurlApi& api) {
 
 }  // namespace
 
-Result<const CurlApi*> CurlApi::get() {
-  static std::mutex mutex;
-  static CurlApi api;
-  static bool is_loaded = false;
-  std::lock_guard lock(mutex);
-  if (!is_loaded) PERDURA_TRY(load_curl(api));
-  is_loaded = true;
-  return &api;
-}
+Result<const CurlApi*> CurlApi::get() { return loaded_once<load_curl, CurlApi>(); }
 
 }  // namespace perdura::media

@@ -2,6 +2,7 @@
 // alone needs none of them, and starts without them.
 #pragma once
 
+#include <mutex>
 #include <string>
 
 #include "base/result.hpp"
@@ -29,5 +30,18 @@ class LoadedLibrary {
   void* library_;
   const char* name_;
 };
+
+/// Functions of a library, an `Api`, which `load(Api&)` finds when the first one asks; where that
+/// fails the next one tries again. Thread-safe. One for each `load`.
+template <auto load, class Api>
+Result<const Api*> loaded_once() {
+  static std::mutex mutex;
+  static Api api;
+  static bool is_loaded = false;
+  std::lock_guard lock(mutex);
+  if (!is_loaded) PERDURA_TRY(load(api));
+  is_loaded = true;
+  return &api;
+}
 
 }  // namespace perdura::media

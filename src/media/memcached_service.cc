@@ -123,7 +123,7 @@ class MemcachedService final : public ObjectService {
         [&](MemcachedHead& head) { head.items_end = std::max(head.items_end, size); });
   }
 
-  Status set_size(u64, u64 size, bool) override {
+  Status set_size(u64 size) override {
     have_places(size);
     return change_head([&](MemcachedHead& head) {
       head.size = size;
@@ -432,45 +432,31 @@ class MemcachedService final : public ObjectService {
   std::map<u64, u64> records_;  ///< their CAS numbers, as far as they are known, by place
 };
 
-struct LockedMemcached {
-  std::unique_ptr<std::string> name;
-  std::unique_ptr<Usable> usable;
-  std::unique_ptr<MemcachedService> service;
-};
+using MemcachedParts = ObjectMediumParts<MemcachedService>;
 
-Result<LockedMemcached> lock_memcached(std::string_view address, const MediumOptions& options) {
+Result<MemcachedParts> lock_memcached(std::string_view address, const MediumOptions& options) {
   PERDURA_ASSIGN(MemcachedPlace place, MemcachedPlace::parse(address, options));
   PERDURA_ASSIGN(auto main, MemcachedConnection::open(place.server));
   PERDURA_ASSIGN(
       auto lock,
       MemcachedLock::take(
           {.key = place.lock_key(), .medium = place.uri(), .takeover = options.takeover}, *main));
-  LockedMemcached locked;
-  locked.name = std::make_unique<std::string>(place.uri());
-  locked.usable = std::make_unique<Usable>(*locked.name);
-  locked.service = std::make_unique<MemcachedService>(
-      *locked.name, *locked.usable, std::move(place), std::move(main), std::move(lock));
-  return locked;
+  std::string name = place.uri();
+  return MemcachedParts::make(std::move(name), std::move(place), std::move(main), std::move(lock));
 }
 
 }  // namespace
 
 Result<OpenedMedium> open_memcached(std::string_view address, const MediumOptions& options) {
-  PERDURA_ASSIGN(LockedMemcached locked, lock_memcached(address, options));
+  PERDURA_ASSIGN(MemcachedParts locked, lock_memcached(address, options));
   if (!options.read_only) PERDURA_TRY(locked.service->refuse_evictions());
   PERDURA_ASSIGN(const u64 size, locked.service->find_head(options.create));
-  return OpenedMedium{make_object_medium({std::move(locked.name), std::move(locked.usable),
-                                          std::move(locked.service), size}),
-                      size == 0};
+  return make_object_medium(std::move(locked), size);
 }
 
 Status remove_memcached(std::string_view address, const MediumOptions& options) {
-  PERDURA_ASSIGN(const LockedMemcached locked, lock_memcached(address, options));
-  // A head that cannot be read is removed by itself: it does not say what else there is.
-  const auto found = locked.service->find_head(false);
-  if (!found && (found.failure().code == Code::kIo || found.failure().code == Code::kNotFound))
-    return copy_of(found.failure());
-  return locked.service->remove();
+  PERDURA_ASSIGN(const MemcachedParts locked, lock_memcached(address, options));
+  return remove_objects(*locked.service);
 }
 
 }  // namespace perdura::media

@@ -16,11 +16,11 @@ constexpr std::array<std::byte, kObjectUnitBytes> kZeros{};
 
 class ObjectMedium final : public Medium {
  public:
-  explicit ObjectMedium(ObjectMediumParts parts)
+  ObjectMedium(ObjectMediumParts<ObjectService> parts, u64 size)
       : name_(std::move(parts.name)),
         usable_(std::move(parts.usable)),
         service_(std::move(parts.service)),
-        size_(parts.size) {}
+        size_(size) {}
 
   ~ObjectMedium() override {
     if (!usable_->in_a_child()) return;
@@ -48,7 +48,7 @@ class ObjectMedium final : public Medium {
     if (size <= old) return {};
     PERDURA_TRY(usable_->check());
     if (prewrite) PERDURA_TRY(put_zeros(old, size));
-    PERDURA_TRY(service_->set_size(old, size, prewrite));
+    PERDURA_TRY(service_->set_size(size));
     size_.store(size, std::memory_order_release);
     return {};
   }
@@ -160,8 +160,8 @@ Status Usable::check() const {
   return {};
 }
 
-std::unique_ptr<Medium> make_object_medium(ObjectMediumParts parts) {
-  return std::make_unique<ObjectMedium>(std::move(parts));
+OpenedMedium make_object_medium(ObjectMediumParts<ObjectService> parts, u64 size) {
+  return {std::make_unique<ObjectMedium>(std::move(parts), size), size == 0};
 }
 
 }  // namespace perdura::media

@@ -11,9 +11,8 @@
 //  2. What drain() has returned for is acknowledged: it survives what the service survives, for
 //     which no barrier is needed. (memcached survives nothing; RADOS the loss of OSDs.)
 //  3. Requests of one channel for one object are done in their order; others in any.
-//  4. put_record() is conditional: it replaces the record that this opening wrote or read there,
-//  and
-//     no other. check() says whether anybody else has the store.
+//  4. put_record() replaces the record that this opening wrote or read there, and no other. check()
+//     says whether anybody else has the store.
 //  5. Before the next owner is told that it is one, no request of the former one that comes later
 //     can change what the next one reads.
 #pragma once
@@ -96,9 +95,8 @@ class ObjectService {
     (void)size;
     return {};
   }
-  /// One thread at a time: no object is at or behind this place, as the next opening finds it. Of
-  /// [from, size) all objects were put, or none (`put`).
-  virtual Status set_size(u64 from, u64 size, bool put) = 0;
+  /// One thread at a time: no object is at or behind this place, as the next opening finds it.
+  virtual Status set_size(u64 size) = 0;
 
   /// In a child of the process that opened it, instead of the destructor: nothing is given back,
   /// ended or freed that is the parent's.

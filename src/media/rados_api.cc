@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <mutex>
-#include <optional>
 
 #include <fmt/format.h>
 
@@ -23,15 +21,7 @@ Status load_rados(RadosApi& api) {
 
 }  // namespace
 
-Result<const RadosApi*> RadosApi::get() {
-  static std::mutex mutex;
-  static RadosApi api;
-  static bool is_loaded = false;
-  std::lock_guard lock(mutex);
-  if (!is_loaded) PERDURA_TRY(load_rados(api));
-  is_loaded = true;
-  return &api;
-}
+Result<const RadosApi*> RadosApi::get() { return loaded_once<load_rados, RadosApi>(); }
 
 Result<std::unique_ptr<RadosClient>> RadosClient::connect(const Wanted& wanted) {
   const RadosApi* api = wanted.api;

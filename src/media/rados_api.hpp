@@ -35,7 +35,6 @@ namespace perdura::media {
   X(nobjects_list_close)           \
   X(aio_create_completion2)        \
   X(aio_wait_for_complete_and_cb)  \
-  X(aio_is_complete_and_cb)        \
   X(aio_get_return_value)          \
   X(aio_release)                   \
   X(aio_remove)                    \

@@ -230,7 +230,7 @@ class RadosService final : public ObjectService {
     return checked;
   }
 
-  Status set_size(u64, u64 size, bool) override {
+  Status set_size(u64 size) override {
     MediumHead head = head_;
     head.size = size;
     PERDURA_TRY(put_head(head));
@@ -382,20 +382,12 @@ class RadosService final : public ObjectService {
   std::map<u64, u64> records_;  ///< their checksums, as far as they are known, by place
 };
 
-struct LockedRados {
-  std::unique_ptr<std::string> name;
-  std::unique_ptr<Usable> usable;
-  std::unique_ptr<RadosService> service;
-};
+using RadosParts = ObjectMediumParts<RadosService>;
 
-Result<LockedRados> lock_rados(const RadosClient::Wanted& wanted, const MediumOptions& options) {
+Result<RadosParts> lock_rados(const RadosClient::Wanted& wanted, const MediumOptions& options) {
   for (;;) {
     PERDURA_ASSIGN(auto client, RadosClient::connect(wanted));
-    LockedRados locked;
-    locked.name = std::make_unique<std::string>(wanted.medium);
-    locked.usable = std::make_unique<Usable>(*locked.name);
-    locked.service =
-        std::make_unique<RadosService>(*locked.name, *locked.usable, std::move(client));
+    RadosParts locked = RadosParts::make(wanted.medium, std::move(client));
     bool same_address = false;
     const Status done = locked.service->lock(options, same_address);
     if (done) return locked;
@@ -411,21 +403,15 @@ Result<OpenedMedium> open_rados(std::string_view address, const MediumOptions& o
 }
 
 Result<OpenedMedium> open_rados(const RadosClient::Wanted& wanted, const MediumOptions& options) {
-  PERDURA_ASSIGN(LockedRados locked, lock_rados(wanted, options));
+  PERDURA_ASSIGN(RadosParts locked, lock_rados(wanted, options));
   PERDURA_ASSIGN(const u64 size, locked.service->find_head(options.create));
-  return OpenedMedium{make_object_medium({std::move(locked.name), std::move(locked.usable),
-                                          std::move(locked.service), size}),
-                      size == 0};
+  return make_object_medium(std::move(locked), size);
 }
 
 Status remove_rados(std::string_view address, const MediumOptions& options) {
   PERDURA_ASSIGN(const RadosClient::Wanted wanted, parse_rados(address, options));
-  PERDURA_ASSIGN(const LockedRados locked, lock_rados(wanted, options));
-  // A head that cannot be read is removed with the rest.
-  const auto found = locked.service->find_head(false);
-  if (!found && (found.failure().code == Code::kIo || found.failure().code == Code::kNotFound))
-    return copy_of(found.failure());
-  return locked.service->remove();
+  PERDURA_ASSIGN(const RadosParts locked, lock_rados(wanted, options));
+  return remove_objects(*locked.service);
 }
 
 }  // namespace perdura::media

@@ -124,7 +124,7 @@ class S3Service final : public ObjectService {
   Status check() override {
     return with_log([&](S3Exchange& exchange) { return log_.check(exchange); });
   }
-  Status set_size(u64, u64 size, bool) override {
+  Status set_size(u64 size) override {
     return with_log([&](S3Exchange& exchange) { return log_.set_size(exchange, size); });
   }
 
@@ -411,17 +411,10 @@ class S3Service final : public ObjectService {
   std::thread beats_;
 };
 
-struct OpenedS3 {
-  std::unique_ptr<std::string> name;
-  std::unique_ptr<Usable> usable;
-  std::unique_ptr<S3Service> service;
-};
+using S3Parts = ObjectMediumParts<S3Service>;
 
-Result<OpenedS3> open_service(const S3Place& place, const MediumOptions& options) {
-  OpenedS3 opened;
-  opened.name = std::make_unique<std::string>(place.uri());
-  opened.usable = std::make_unique<Usable>(*opened.name);
-  opened.service = std::make_unique<S3Service>(*opened.name, *opened.usable, place);
+Result<S3Parts> open_service(const S3Place& place, const MediumOptions& options) {
+  S3Parts opened = S3Parts::make(place.uri(), place);
   PERDURA_TRY(opened.service->open(options));
   return opened;
 }
@@ -434,16 +427,14 @@ Result<OpenedMedium> open_s3(std::string_view address, const MediumOptions& opti
 }
 
 Result<OpenedMedium> open_s3(const S3Place& place, const MediumOptions& options) {
-  PERDURA_ASSIGN(OpenedS3 opened, open_service(place, options));
+  PERDURA_ASSIGN(S3Parts opened, open_service(place, options));
   const u64 size = opened.service->size();
-  return OpenedMedium{make_object_medium({std::move(opened.name), std::move(opened.usable),
-                                          std::move(opened.service), size}),
-                      size == 0};
+  return make_object_medium(std::move(opened), size);
 }
 
 Status remove_s3(std::string_view address, const MediumOptions& options) {
   PERDURA_ASSIGN(const S3Place place, S3Place::parse(address, options));
-  PERDURA_ASSIGN(const OpenedS3 opened, open_service(place, options));
+  PERDURA_ASSIGN(const S3Parts opened, open_service(place, options));
   return opened.service->remove();
 }
 

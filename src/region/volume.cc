@@ -323,7 +323,6 @@ Status Volume::add_region(const RegionRecord& record) {
                        "' is not there as a whole yet, and gets no other regions: a copy to it was "
                        "begun and not completed; begin the same copy, backup or restore again, "
                        "which goes on where it was, or remove what there is with `perdura remove`"};
-  superblock_.unfinished &= ~(u64{1} << index_of(record.region));
   return add_region_locked(record);
 }
 
@@ -344,8 +343,7 @@ bool Volume::is_unfinished(u32 region) const {
 Status Volume::check_finished(const RegionRecord& record) const {
   if (!is_unfinished(record.region)) return {};
   return Failure{Code::kNotFound,
-                 "region '" + std::string(record.name, ::strnlen(record.name, sizeof record.name)) +
-                     "' of '" + name() +
+                 "region '" + std::string(region_name(record)) + "' of '" + name() +
                      "' has no version yet: a copy to it was begun and not completed; begin the "
                      "same copy, backup or restore again, which goes on where it was, or remove "
                      "the region with `perdura remove`"};

@@ -7,11 +7,13 @@
 //    directory before its space is given to another.
 #pragma once
 
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/assert.hpp"
@@ -22,6 +24,10 @@
 namespace perdura::region {
 
 u64 superblock_checksum(const format::Superblock& superblock);
+/// Which has no final zero where it is as long as it may be.
+inline std::string_view region_name(const format::RegionRecord& record) {
+  return {record.name, ::strnlen(record.name, sizeof record.name)};
+}
 
 class Volume {
  public:

@@ -10,6 +10,7 @@
 #include "base/aligned_buffer.hpp"
 #include "base/clock.hpp"
 #include "region/engine_rules.hpp"
+#include "store/identity.hpp"
 #include "store/recovery.hpp"
 #include "store/shared_volume.hpp"
 #include "store/storage.hpp"
@@ -20,19 +21,6 @@ namespace {
 constexpr u64 kPieceBytes = kMiB;
 constexpr u32 kVersionsKept = 8;
 constexpr u32 kChunkBytesOfOthers = 64 * kKiB;  // limits are multiples of 1 MiB
-
-std::string_view region_name(const format::RegionRecord& record) {
-  return {record.name, ::strnlen(record.name, sizeof record.name)};
-}
-
-std::string uuid_name(const u8 (&uuid)[16]) {
-  std::string text;
-  for (size_t i = 0; i < sizeof uuid; ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    text += fmt::format("{:02x}", uuid[i]);
-  }
-  return text;
-}
 
 bool is_same_store(const format::VersionSource& a, const format::VersionSource& b) {
   return std::memcmp(a.uuid, b.uuid, sizeof a.uuid) == 0;
@@ -47,6 +35,12 @@ bool is_same_version(const format::VersionSource& a, const format::VersionSource
 }
 
 }  // namespace
+
+bool is_same_place(std::string_view one, std::string_view other) {
+  const std::string occupant = media::occupant_of(one);
+  return media::place_of(one) == media::place_of(other) ||
+         (!occupant.empty() && occupant == media::occupant_of(other));
+}
 
 // --- sending one version ------------------------------------------------------------------------
 
@@ -185,7 +179,7 @@ Result<format::RegionRecord> record_of(const format::RegionRecord& backup,
   made.chunk_bytes = source.chunk_bytes;
   made.versions_kept = static_cast<u16>(source.versions_kept);
   if (region::engine_rules(made).record_fits(made)) return made;
-  return Failure{Code::kCorrupt, "region '" + std::string(region_name(backup)) +
+  return Failure{Code::kCorrupt, "region '" + std::string(region::region_name(backup)) +
                                      "' does not say how its original was kept; restore it with "
                                      "--engine"};
 }
@@ -209,10 +203,11 @@ Result<u32> free_number(const region::Volume& volume) {
 /// unfinished.
 Result<format::RegionRecord> find_or_make(region::Volume& volume,
                                           const format::RegionRecord& wanted, u32 number = 0) {
-  if (const auto there = find_region(volume, region_name(wanted))) {
+  if (const auto there = find_region(volume, region::region_name(wanted))) {
     if (have_one_form(wanted, *there)) return *there;
     return Failure{Code::kMisuse,
-                   "region '" + std::string(region_name(wanted)) + "' of '" + volume.name() +
+                   "region '" + std::string(region::region_name(wanted)) + "' of '" +
+                       volume.name() +
                        "' is of another size, or kept in another way, than what is to be copied "
                        "to it; choose another place, or remove it (`perdura remove`)"};
   }
@@ -245,7 +240,7 @@ Result<format::RegionRecord> backup_region(region::Volume& volume,
                                            const format::RegionRecord& record, u32 versions_kept,
                                            u32 number) {
   u32 kept = versions_kept != 0 ? versions_kept : kVersionsKept;
-  if (const auto there = find_region(volume, region_name(record));
+  if (const auto there = find_region(volume, region::region_name(record));
       there && versions_kept == 0 && there->versions_kept > 0)
     kept = there->versions_kept;
   if (kept > format::kVersionsKeptMax)
@@ -267,8 +262,8 @@ Status check_lineage(const region::Volume& volume, const VersionTarget& to,
                                       "write to; choose another place for backups of '" +
                                       source_name + "', or go on over it with --adopt"};
   if (!is_same_store(has, source))
-    return Failure{Code::kMisuse, there + " holds backups of the store " + uuid_name(has.uuid) +
-                                      ", and '" + source_name + "' is " + uuid_name(source.uuid) +
+    return Failure{Code::kMisuse, there + " holds backups of the store " + uuid_text(has.uuid) +
+                                      ", and '" + source_name + "' is " + uuid_text(source.uuid) +
                                       "; choose another place, or go on over them with --adopt"};
   if (has.version > source.version)
     return Failure{Code::kMisuse, there + " has version " + std::to_string(has.version) + " of '" +
@@ -301,10 +296,7 @@ Result<std::unique_ptr<region::Volume>> open_target(std::string_view uri,
 }
 
 Status check_places(std::string_view from, std::string_view to) {
-  const std::string occupant = media::occupant_of(from);  // by whatever name
-  if (media::place_of(from) != media::place_of(to) &&
-      (occupant.empty() || occupant != media::occupant_of(to)))
-    return {};
+  if (!is_same_place(from, to)) return {};
   return Failure{Code::kInvalidArgument,
                  "'" + std::string(from) + "' cannot be copied to itself; name another place"};
 }
@@ -407,10 +399,11 @@ class Copying {
   Result<CopiedRegion> fill(VersionSource& source, const format::RegionRecord& record,
                             const format::RegionRecord& wanted, const format::VersionSource& mark,
                             u64 version) {
-    if (const auto there = find_region(to_, region_name(wanted));
+    if (const auto there = find_region(to_, region::region_name(wanted));
         there && !to_.is_unfinished(there->region))
       return Failure{Code::kMisuse,
-                     "'" + to_.name() + "' has a region '" + std::string(region_name(wanted)) +
+                     "'" + to_.name() + "' has a region '" +
+                         std::string(region::region_name(wanted)) +
                          "' already, and is not overwritten; choose another place, or remove it "
                          "(`perdura remove`)"};
     PERDURA_ASSIGN(const format::RegionRecord there, find_or_make(to_, wanted));
@@ -423,7 +416,7 @@ class Copying {
 
   CopiedRegion note(CopiedRegion done, const format::RegionRecord& record,
                     const format::RegionRecord& there) {
-    done.name = region_name(record);
+    done.name = region::region_name(record);
     finished_.push_back(there.region);
     return done;
   }
@@ -435,7 +428,7 @@ class Copying {
     if (!to_.regions().empty())
       return Failure{Code::kMisuse, "'" + to_.name() + "' holds another store, and '" +
                                         from_.name() + "' is a backup of " +
-                                        uuid_name(origin.uuid) +
+                                        uuid_text(origin.uuid) +
                                         "; restore it to a place of its own"};
     return to_.set_identity(origin.uuid);
   }

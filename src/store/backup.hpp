@@ -44,6 +44,9 @@ struct CopyOptions {
   std::function<std::unique_ptr<media::Medium>(std::unique_ptr<media::Medium>)> wrap_to{};
 };
 
+/// By whatever names: one file is one place.
+bool is_same_place(std::string_view one, std::string_view other);
+
 struct CopiedRegion {
   std::string name;
   u64 source_version = 0;

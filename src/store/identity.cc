@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include <fmt/format.h>
+
 #include "store/recovery.hpp"
 #include "store/storage.hpp"
 
@@ -79,6 +81,15 @@ Result<Uuid> try_renew(std::unique_ptr<media::Medium> medium) {
 }
 
 }  // namespace
+
+std::string uuid_text(const u8 (&uuid)[16]) {
+  std::string text;
+  for (size_t i = 0; i < sizeof uuid; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += fmt::format("{:02x}", uuid[i]);
+  }
+  return text;
+}
 
 Result<Uuid> renew_identity(std::string_view uri, const media::MediumOptions& options) {
   return guarded([&]() -> Result<Uuid> {

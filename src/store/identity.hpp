@@ -3,6 +3,7 @@
 
 #include <array>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "media/medium.hpp"
@@ -10,6 +11,9 @@
 namespace perdura::store {
 
 using Uuid = std::array<u8, 16>;
+
+/// In hex digits, as people write it.
+std::string uuid_text(const u8 (&uuid)[16]);
 
 /// Draw a new identity for a store that nobody has open and that was closed in order: for a copy,
 /// which is another store from then on. Its regions stay at their addresses, where their pointers

@@ -650,7 +650,7 @@ void Runtime::publish_statistics(std::string_view uri) {
   const format::Superblock superblock = volume_->superblock();
   std::copy_n(superblock.uuid, sizeof of.uuid, of.uuid);
   of.region = record_.region;
-  of.name.assign(record_.name, ::strnlen(record_.name, sizeof record_.name));
+  of.name = region::region_name(record_);
   of.occupant = media::occupant_of(uri);
   auto published = store::Published::create(of);
   if (!published) return;
@@ -753,7 +753,7 @@ Status Runtime::start_drain() {
   kept_ = std::make_unique<store::KeptVersions>(*engine_);
   if (options_.drain.empty()) return {};
   PERDURA_TRY(store::engine_kind(record_).check_drain());
-  if (media::place_of(options_.drain) == media::place_of(uri_))
+  if (store::is_same_place(options_.drain, uri_))
     return Failure{Code::kInvalidArgument,
                    "'" + uri_ + "' cannot be drained to itself; name another place"};
   store::Drain::Config config;

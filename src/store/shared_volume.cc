@@ -20,17 +20,13 @@ namespace {
 
 constexpr const char* kFirstName = "main";
 
-std::string_view name_of(const format::RegionRecord& record) {
-  return {record.name, ::strnlen(record.name, sizeof record.name)};
-}
-
 std::string names_of(const std::vector<format::RegionRecord>& regions) {
   if (regions.empty()) return "none";
   std::string names;
   for (const format::RegionRecord& record : regions) {
     if (!names.empty()) names += ", ";
     names += "'";
-    names += name_of(record);
+    names += region::region_name(record);
     names += "'";
   }
   return names;
@@ -41,7 +37,7 @@ std::string names_of(const std::vector<format::RegionRecord>& regions) {
 Result<format::RegionRecord> find_region(const region::Volume& volume, std::string_view name) {
   const std::vector<format::RegionRecord> regions = volume.regions();
   const auto found = std::find_if(regions.begin(), regions.end(), [&](const auto& each) {
-    return name.empty() || name_of(each) == name;
+    return name.empty() || region::region_name(each) == name;
   });
   if (found != regions.end()) return *found;
   return Failure{Code::kNotFound, "'" + volume.name() + "' has no region" +
@@ -226,7 +222,7 @@ Result<SharedVolume::Claim> SharedVolume::claim(std::string_view name, bool crea
   if (!found && !create) return found.failure();
   claim.is_new = !found;
   if (found) claim.record = *found;
-  if (name.empty()) name = found ? name_of(claim.record) : kFirstName;
+  if (name.empty()) name = found ? region::region_name(claim.record) : kFirstName;
   for (const auto& [region, claimed] : opened_->claims)
     if (claimed == name)
       return Failure{Code::kLocked, "region '" + claimed + "' of '" + volume.name() +

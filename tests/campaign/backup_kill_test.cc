@@ -48,15 +48,7 @@ class BackupKills : public testing::TestWithParam<StorePlace> {
 
   std::string uri() const { return GetParam().scheme + folder_.path("store.pd"); }
   std::string place(const char* name) const { return folder_.path(name); }
-  Options options() const {
-    Options options;
-    options.region_limit_bytes = 8 * kMiB;
-    options.engine = GetParam().engine;
-    options.tracking = Tracking::kReported;
-    options.log_limit_bytes = 2 * kMiB;
-    options.chunk_bytes = 16 * 1024;
-    return options;
-  }
+  Options options() const { return small_options(GetParam()); }
 
   /// Until it is killed. Of two copies the version after the next waits for who reads one: it is
   /// written slowly enough that there is none to wait.

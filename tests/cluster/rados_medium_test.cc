@@ -201,24 +201,7 @@ TEST_F(RadosMediumTest, RemovingLeavesNothing) {
 
 // --- stores
 
-TEST_F(RadosMediumTest, AStoreGoesOnAfterItsOwnerWasKilled) {
-  u64 least = 0;
-  for (int round = 0; round < 5; ++round) {
-    Owner owner(uri());
-    for (int i = 0; i < 3 + round; ++i) {
-      const u64 value = owner.next();
-      EXPECT_GT(value, least);
-    }
-    owner.signal(SIGKILL);
-    EXPECT_EQ(owner.wait(), SIGKILL);
-    least = owner.last();
-    auto store = open_store(uri());  // at once: its process is gone
-    const u64 found = store.root<Counter>("counter").value;
-    EXPECT_GE(found, least);
-    EXPECT_LE(found, least + 1);
-    least = found;
-  }
-}
+TEST_F(RadosMediumTest, AStoreGoesOnAfterItsOwnerWasKilled) { expect_goes_on_after_kills(uri()); }
 
 // All of them draw the same addresses as clients, which are refused once their owners were killed.
 TEST_F(RadosMediumTest, KilledWorkersOfOneParentComeAfterEachOther) {

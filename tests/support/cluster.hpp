@@ -11,30 +11,19 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <random>
 #include <string>
 
 #include <fmt/format.h>
 
 #include <perdura/perdura.hpp>
 
-#include "base/aligned_buffer.hpp"
+#include "support/random_bytes.hpp"
 
 namespace perdura::test {
 
 inline std::string ceph_conf() {
   const char* const path = std::getenv("PERDURA_CEPH_CONF");
   return path != nullptr ? path : "";
-}
-
-inline AlignedBuffer random_bytes(u64 length, u64 seed) {
-  AlignedBuffer bytes(length);
-  std::mt19937_64 random(seed);
-  for (u64 at = 0; at < length; at += sizeof(u64)) {
-    const u64 word = random();
-    std::memcpy(bytes.data() + at, &word, sizeof word);
-  }
-  return bytes;
 }
 
 struct Counter {
@@ -110,6 +99,26 @@ class Owner {
   int said_;
   u64 last_ = 0;
 };
+
+/// A store whose owner is killed five times has all that was acknowledged.
+inline void expect_goes_on_after_kills(const std::string& uri) {
+  u64 least = 0;
+  for (int round = 0; round < 5; ++round) {
+    Owner owner(uri);
+    for (int i = 0; i < 3 + round; ++i) {
+      const u64 value = owner.next();
+      EXPECT_GT(value, least);
+    }
+    owner.signal(SIGKILL);
+    EXPECT_EQ(owner.wait(), SIGKILL);
+    least = owner.last();
+    auto store = open_store(uri);  // at once: its process is gone
+    const u64 found = store.root<Counter>("counter").value;
+    EXPECT_GE(found, least);
+    EXPECT_LE(found, least + 1);
+    least = found;
+  }
+}
 
 /// Of the cluster's daemons.
 inline void ceph(const std::string& what, const std::string& daemon) {

@@ -5,7 +5,6 @@
 
 #include <cstring>
 #include <memory>
-#include <random>
 #include <string>
 
 #include "base/aligned_buffer.hpp"
@@ -14,6 +13,7 @@
 #include "media/medium.hpp"
 #include "support/expect_failure.hpp"
 #include "support/memcached_server.hpp"
+#include "support/random_bytes.hpp"
 
 namespace perdura::test {
 
@@ -23,16 +23,6 @@ constexpr u64 kUnit = format::kObjectUnitBytes;
 
 inline std::unique_ptr<Medium> open(const std::string& uri) {
   return value_or_throw(media::open_medium(uri, {})).medium;
-}
-
-inline AlignedBuffer random_bytes(u64 length, u64 seed) {
-  AlignedBuffer bytes(length);
-  std::mt19937_64 random(seed);
-  for (u64 at = 0; at < length; at += sizeof(u64)) {
-    const u64 word = random();
-    std::memcpy(bytes.data() + at, &word, sizeof word);
-  }
-  return bytes;
 }
 
 /// In objects of a unit each, as all but chunks are.

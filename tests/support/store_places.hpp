@@ -25,4 +25,15 @@ inline constexpr StorePlace kStorePlaces[] = {
     {"file:", Engine::kRedoLog}, {"file:", Engine::kRemap}, {"file:", Engine::kDualCopy},
     {"emu:", Engine::kRedoLog},  {"emu:", Engine::kRemap},  {"emu:", Engine::kDualCopy}};
 
+/// Of a small store there, whose stores are reported.
+inline Options small_options(const StorePlace& place) {
+  Options options;
+  options.region_limit_bytes = 8 << 20;
+  options.engine = place.engine;
+  options.tracking = Tracking::kReported;
+  options.log_limit_bytes = 2 << 20;
+  options.chunk_bytes = 16 * 1024;
+  return options;
+}
+
 }  // namespace perdura::test

@@ -32,15 +32,7 @@ using store::CopyOptions;
 
 class Backups : public testing::TestWithParam<StorePlace> {
  protected:
-  Options options() const {
-    Options options;
-    options.region_limit_bytes = 8 * kMiB;
-    options.engine = GetParam().engine;
-    options.tracking = Tracking::kReported;
-    options.log_limit_bytes = 2 * kMiB;
-    options.chunk_bytes = 16 * 1024;
-    return options;
-  }
+  Options options() const { return small_options(GetParam()); }
   bool has_log() const { return GetParam().engine == Engine::kRedoLog; }
   std::string uri() const { return GetParam().scheme + folder_.path("store.pd"); }
   std::string backup() const { return folder_.path("backup.pd"); }

@@ -83,12 +83,7 @@ class Drains : public testing::TestWithParam<StorePlace> {
 #endif
   }
   Options options() const {
-    Options options;
-    options.region_limit_bytes = 8 * kMiB;
-    options.engine = GetParam().engine;
-    options.tracking = Tracking::kReported;
-    options.log_limit_bytes = 2 * kMiB;
-    options.chunk_bytes = 16 * 1024;
+    Options options = small_options(GetParam());
     options.drain = drain();
     return options;
   }
