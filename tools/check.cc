@@ -1,4 +1,5 @@
 // perdura check: whether everything in a store is whole.
+#include <algorithm>
 #include <functional>
 
 #include <fmt/format.h>
@@ -47,9 +48,18 @@ void print_summary(const CheckReport& report) {
 std::string whole_text(const CheckReport& report) {
   std::string text;
   for (const store::RegionDescription& region : report.description->regions)
-    text += fmt::format("{}version {}{} is whole", text.empty() ? "" : ", ", region.durable_version,
-                        of_region(report, region.name()));
+    text += (text.empty() ? "" : ", ") +
+            (region.is_unfinished ? fmt::format("the copy to it{} was not completed",
+                                                of_region(report, region.name()))
+                                  : fmt::format("version {}{} is whole", region.durable_version,
+                                                of_region(report, region.name())));
   return text.empty() ? "it has no region yet" : text;
+}
+
+bool is_complete(const CheckReport& report) {
+  return !report.description ||
+         std::ranges::none_of(report.description->regions,
+                              [](const auto& region) { return region.is_unfinished; });
 }
 
 void print_report(const CheckReport& report) {
@@ -63,7 +73,9 @@ void print_report(const CheckReport& report) {
   if (report.description) print_summary(report);
   if (damaged != 0)
     fmt::print("'{}' is damaged: {}\n", report.name, count_text(damaged, "finding"));
-  else fmt::print("'{}' is good: {}\n", report.name, whole_text(report));
+  else
+    fmt::print("'{}' is {}: {}\n", report.name, is_complete(report) ? "good" : "incomplete",
+               whole_text(report));
 }
 
 }  // namespace

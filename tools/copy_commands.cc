@@ -64,6 +64,9 @@ const CLI::App* add_copy(CLI::App& app, CopyKind kind, CopyArguments& arguments)
   command
       ->add_option("--limit", arguments.bytes_per_second,
                    "read so much a second at most: bytes, or with a unit, as 200MB")
+      ->check([](const std::string& text) {
+        return text.starts_with('-') ? "cannot be negative" : std::string();
+      })
       ->transform(CLI::AsSizeValue(true));
   if (is_backup) {
     command

@@ -22,6 +22,8 @@ using perdura::mpi::Array;
 using perdura::mpi::Group;
 
 constexpr int kRanksBefore = 4;
+/// Arrays change as a whole, and their first version is all of them.
+const perdura::Options kOptions{.engine = perdura::Engine::kRemap};
 
 void say(int rank, const char* name, double value) {
   if (rank == 0) std::printf("%s %.9g\n", name, value);
@@ -54,6 +56,12 @@ void agree(const std::string& store, const std::string& alone_uri) {
   group.point();
   alone.checkpoint();
   say(rank, "point_us", median_us([&] { group.point(); }));
+  // Together, as in a point of the group: where there are fewer processors than ranks, what these
+  // do by themselves takes turns.
+  say(rank, "alone_and_barrier_us", median_us([&] {
+        alone.checkpoint();
+        MPI_Barrier(group.communicator());
+      }));
   say(rank, "barrier_us", median_us([&] { MPI_Barrier(group.communicator()); }));
   say(rank, "alone_us", median_us([&] { alone.checkpoint(); }));
   say(rank, "allreduce_us", median_us([&] {
@@ -63,7 +71,7 @@ void agree(const std::string& store, const std::string& alone_uri) {
 }
 
 void write(const std::string& store, std::uint64_t words) {
-  Group group(MPI_COMM_WORLD, store);
+  Group group(MPI_COMM_WORLD, store, kOptions);
   Array<std::uint64_t> array(group, "array", words);
   for (std::uint64_t i = 0; i < array.local().size(); ++i) array.local()[i] = array.first() + i;
   group.close();
@@ -123,7 +131,7 @@ double by_hand(const std::string& path, std::uint64_t words, int rank, int size)
 }
 
 void distribute(const std::string& store, std::uint64_t words) {
-  Group group(MPI_COMM_WORLD, store);
+  Group group(MPI_COMM_WORLD, store, kOptions);
   MPI_Barrier(MPI_COMM_WORLD);
   const double begin = MPI_Wtime();
   Array<std::uint64_t> array(group, "array", words);

@@ -82,9 +82,9 @@ void step(State& state, const Grid& grid, long rows) {
 }
 
 void run(const Grid& grid, long rows, long products) {
-  perdura::mpi::Group group(grid.comm, "file:cannon-%r.pd");  // D
-  State& state = group.root<State>("state");                  // D
-  if (state.step == 0) begin(state, grid, rows);              // D
+  perdura::mpi::Group group(grid.comm, "file:%r.pd", {.engine = perdura::Engine::kRemap});  // D
+  State& state = group.root<State>("state");                                                // D
+  if (state.step == 0) begin(state, grid, rows);                                            // D
   while (state.step < products * grid.side) {
     step(state, grid, rows);
     group.point_async();  // D

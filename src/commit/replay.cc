@@ -20,7 +20,7 @@ using region::HomeMap;
 constexpr u64 kWindowPages = kPageBytes / sizeof(u64);
 constexpr u64 kWindowBytes = kWindowPages * kPageBytes;
 constexpr u64 kBatchBytes = 128 * kMiB;  ///< of log, loaded at once
-constexpr u64 kKeptBytes = 32 * kMiB;    ///< of it: memory for more is given back
+constexpr u64 kKeptBytes = 32 * kMiB;    ///< of it: the index of more is given back
 constexpr u64 kStopNsMax = 20'000'000;
 constexpr u64 kPrefetchRuns = 16;
 constexpr u64 kPrefetchLines = 4;
@@ -291,10 +291,8 @@ Status Replay::replay_blocks(std::span<const log::BlockRef> blocks) {
   }
   Status done = write_windows(*index_);
   index_->clear();
-  if (image_->memory_bytes() > kKeptBytes) {
-    index_.reset();
-    image_.reset();
-  }
+  if (image_->memory_bytes() > kKeptBytes) index_.reset();
+  image_->let_go();
   return done;
 }
 

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/aligned_buffer.hpp"
@@ -133,6 +134,13 @@ Result<VersionRecord> find_version(const region::Volume& volume,
 
 namespace {
 
+/// Where a version's record is, twice.
+std::array<u64, 2> places_of(const format::Extent& records, const format::RegionRecord& region,
+                             u64 version) {
+  return {records.medium_offset + format::version_record_offset(region, version, 0),
+          records.medium_offset + format::version_record_offset(region, version, 1)};
+}
+
 Status write_copies(region::Volume& volume, const format::RegionRecord& region,
                     VersionRecord& record) {
   PERDURA_ASSIGN(const format::Extent extent, version_records(volume, region));
@@ -140,11 +148,8 @@ Status write_copies(region::Volume& volume, const format::RegionRecord& region,
   record.checksum = record_checksum(record);
   alignas(kPageBytes) std::byte bytes[sizeof record];
   std::memcpy(bytes, &record, sizeof record);
-  for (u64 copy = 0; copy < 2; ++copy)
-    PERDURA_TRY(volume.medium().write_record(
-        extent.medium_offset + format::version_record_offset(region, record.version, copy), bytes,
-        PERDURA_SITE("version record")));
-  return {};
+  return volume.medium().write_record_copies(places_of(extent, region, record.version), bytes,
+                                             PERDURA_SITE("version record"));
 }
 
 }  // namespace
@@ -186,10 +191,8 @@ Result<std::optional<VersionRecord>> read_progress(region::Volume& volume,
 Status erase_version(region::Volume& volume, const format::RegionRecord& region, u64 version) {
   PERDURA_ASSIGN(const format::Extent extent, version_records(volume, region));
   alignas(kPageBytes) static constexpr std::byte kZeros[sizeof(VersionRecord)]{};
-  for (u64 copy = 0; copy < 2; ++copy)
-    PERDURA_TRY(volume.medium().write_record(
-        extent.medium_offset + format::version_record_offset(region, version, copy), kZeros,
-        PERDURA_SITE("version record erased")));
+  PERDURA_TRY(volume.medium().write_record_copies(places_of(extent, region, version), kZeros,
+                                                  PERDURA_SITE("version record erased")));
   // Barrier: nothing finds the version before another one gets its number, and its places.
   return volume.medium().barrier(PERDURA_SITE("version record erased"));
 }

@@ -7,23 +7,26 @@ namespace {
 constexpr u64 kBufferBytesMin = 256 * kKiB;
 constexpr u64 kBuffersMin = 4;
 constexpr u64 kBuffersMax = 16;
+// A service answers late: what is in flight there is bounded by bytes and requests.
+constexpr u64 kObjectBytes = 16 * kMiB;
+constexpr u64 kObjectsMax = 32;
 }  // namespace
 
 WriteBuffers::WriteBuffers(media::Medium& medium, u64 bytes_max, const media::Site& site)
     : objects_(medium.geometry().objects),
       site_(site),
-      buffer_bytes_(std::max(kBufferBytesMin, bytes_max)),
-      buffer_count_(std::max(kBuffersMin, kBuffersMax * kBufferBytesMin / buffer_bytes_)),
+      buffer_bytes_(objects_ ? bytes_max : std::max(kBufferBytesMin, bytes_max)),
+      buffer_count_(objects_ ? std::clamp(kObjectBytes / buffer_bytes_, kBuffersMin, kObjectsMax)
+                             : std::max(kBuffersMin, kBuffersMax * kBufferBytesMin / buffer_bytes_)),
       buffers_(buffer_count_ * buffer_bytes_),
       queue_(medium.queue()) {}
 
 Result<std::byte*> WriteBuffers::room(u64 place, u64 length) {
-  const bool follows = bytes_ != 0 && place == place_ + bytes_ && length == each_ &&
+  const bool follows = !objects_ && bytes_ != 0 && place == place_ + bytes_ &&
                        bytes_ + length <= buffer_bytes_;
   if (!follows) {
     PERDURA_TRY(flush());
     place_ = place;
-    each_ = length;
   }
   std::byte* const at = buffers_.data() + buffer_ * buffer_bytes_ + bytes_;
   bytes_ += length;
@@ -33,9 +36,7 @@ Result<std::byte*> WriteBuffers::room(u64 place, u64 length) {
 Status WriteBuffers::flush() {
   if (bytes_ == 0) return {};
   const std::byte* const bytes = buffers_.data() + buffer_ * buffer_bytes_;
-  const u64 at_once = objects_ ? each_ : bytes_;
-  for (u64 at = 0; at < bytes_; at += at_once)
-    PERDURA_TRY(queue_->submit(place_ + at, {bytes + at, at_once}, site_));
+  PERDURA_TRY(queue_->submit(place_, {bytes, bytes_}, site_));
   bytes_ = 0;
   buffer_ = (buffer_ + 1) % buffer_count_;
   return queue_->drain(buffer_count_ - 1);

@@ -17,7 +17,7 @@ class WriteBuffers {
   WriteBuffers(media::Medium& medium, u64 bytes_max, const media::Site& site);
 
   /// Memory for what goes to `place`, to be filled before anything else is called here. Neighbours
-  /// of one length become one write, unless the medium has objects.
+  /// become one write, unless the medium has objects.
   Result<std::byte*> room(u64 place, u64 length);
   /// Hand over what is left. It may still be in flight.
   Status flush();
@@ -40,7 +40,6 @@ class WriteBuffers {
   size_t buffer_ = 0;
   u64 place_ = 0;
   u64 bytes_ = 0;
-  u64 each_ = 0;  ///< of what is buffered
 };
 
 }  // namespace perdura::commit

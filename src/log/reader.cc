@@ -398,6 +398,11 @@ Status Image::load(const std::vector<u64>& offsets, const std::function<void(u64
   return {};
 }
 
+void Image::let_go() noexcept {
+  segments_.clear();
+  if (memory_.length() != 0) ::madvise(memory_.as(), memory_.length(), MADV_FREE);
+}
+
 const std::byte* Image::at(u64 offset) const {
   if (in_place_) return medium_.view(offset);
   const auto after =

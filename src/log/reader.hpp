@@ -31,6 +31,9 @@ class Image {
   const std::byte* at(u64 offset) const;
   /// What it takes for that, until the next load() needs more.
   u64 memory_bytes() const { return memory_.length(); }
+  /// The system may take the memory's pages where it needs some; the next load() has the others
+  /// without asking for them again. Nothing is loaded any more.
+  void let_go() noexcept;
 
  private:
   struct Loaded {

@@ -30,6 +30,10 @@ class Decorator : public LinearMedium {
     if (!geometry().objects) return write(place, record, site);
     return inner_->write_record(place, record, site);
   }
+  /// One by one, as which decorators see them.
+  Status write_record_copies(std::span<const u64> places, Bytes record, const Site& site) override {
+    return Medium::write_record_copies(places, record, site);
+  }
   Status check_named() const override { return inner_->check_named(); }
   Status give_up_name() override { return inner_->give_up_name(); }
   Status read(u64 offset, MutableBytes into) override { return inner_->read(offset, into); }

@@ -143,6 +143,11 @@ class Medium {
   virtual Status write_record(u64 place, Bytes record, const Site& site) {
     return write(place, record, site);
   }
+  /// The same at several places, in any order: copies of one record.
+  virtual Status write_record_copies(std::span<const u64> places, Bytes record, const Site& site) {
+    for (const u64 place : places) PERDURA_TRY(write_record(place, record, site));
+    return {};
+  }
 
   /// Whether a name leads to it still. Of a file that was deleted, or that another one replaced,
   /// nothing is left when this process ends. Barriers of block media ask by themselves; those of

@@ -63,6 +63,11 @@ class ObjectMedium final : public Medium {
     PERDURA_TRY(check(place, record));
     return service_->put_record(place, record);
   }
+  Status write_record_copies(std::span<const u64> places, Bytes record, const Site&) override {
+    PERDURA_ASSERT(record.size() == kObjectUnitBytes);
+    for (const u64 place : places) PERDURA_TRY(check(place, record));
+    return service_->put_record_copies(places, record);
+  }
 
   std::unique_ptr<WriteQueue> queue() override { return std::make_unique<Queue>(*this); }
 

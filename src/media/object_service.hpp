@@ -79,6 +79,11 @@ class ObjectService {
   /// Objects, or beginnings of objects, each verified as a whole with its place.
   virtual Status get(std::span<const ReadRequest> requests) = 0;
   virtual Status put_record(u64 place, Bytes record) = 0;
+  /// The same at several places, of which any may be there where it fails.
+  virtual Status put_record_copies(std::span<const u64> places, Bytes record) {
+    for (const u64 place : places) PERDURA_TRY(put_record(place, record));
+    return {};
+  }
   /// A page where one may be that the next opening reads: until this is acknowledged either is
   /// there. Channels are for places that nothing refers to.
   virtual Status put_in_place(u64 place, Bytes page) {

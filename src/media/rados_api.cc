@@ -1,6 +1,7 @@
 #include "media/rados_api.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <cerrno>
 
 #include <fmt/format.h>
@@ -44,14 +45,17 @@ Result<std::unique_ptr<RadosClient>> RadosClient::connect(const Wanted& wanted) 
   (void)api->conf_set(client->cluster_, "client_mount_timeout", patience.c_str());
   done = api->connect(client->cluster_);
   if (done < 0) {
+    const bool is_refused =
+        done == -EACCES || done == -EPERM || done == -ENOENT || done == -EINVAL;
     const std::string remedy =
-        done == -EACCES || done == -EPERM || done == -ENOENT || done == -EINVAL
+        is_refused
             ? "see whether the cluster knows the user, and whether its key is where the "
               "configuration says (?conf=FILE&user=NAME)"
             : "see whether its monitors run, and whether the configuration names them (?conf=FILE)";
-    return rados_failure(done, fmt::format("cannot reach the cluster of '{}' as client.{} within "
-                                           "{} s; {}",
-                                           medium, user, patience, remedy));
+    return Failure{Code::kIo, fmt::format("cannot {} the cluster of '{}' as client.{}{}: {}; {}",
+                                          is_refused ? "use" : "reach", medium, user,
+                                          is_refused ? "" : " within " + patience + " s",
+                                          std::strerror(-done), remedy)};
   }
   done = api->ioctx_create(client->cluster_, wanted.pool.c_str(), &client->pool_);
   if (done == -ENOENT)

@@ -16,10 +16,10 @@
 namespace perdura::media {
 namespace {
 
-constexpr char kObject[] = "lock";
-constexpr char kName[] = "perdura";
-constexpr char kOwner[] = "owner";
-constexpr int kAttempts = 10;
+constexpr char kLockObject[] = "lock";
+constexpr char kLockName[] = "perdura";
+constexpr char kLockOwner[] = "owner";
+constexpr int kLockAttempts = 10;
 /// A client that was evicted is never let in again under its address; so the list may forget it
 /// when no machine can have been asleep for so long.
 constexpr u32 kBlocklistSeconds = 365 * 24 * 3600;
@@ -37,7 +37,7 @@ RadosLock::RadosLock(const RadosClient& client, Wanted wanted, ServerOwner owner
 Result<std::unique_ptr<RadosLock>> RadosLock::take(const RadosClient& client, Wanted wanted) {
   PERDURA_ASSIGN(ServerOwner self, ServerOwner::describe());
   std::unique_ptr<RadosLock> lock(new RadosLock(client, std::move(wanted), std::move(self)));
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; attempt < kLockAttempts; ++attempt) {
     PERDURA_ASSIGN(const bool taken, lock->try_take());
     if (!taken) continue;
     const NoSignals no_signals;
@@ -52,7 +52,7 @@ Result<std::unique_ptr<RadosLock>> RadosLock::take(const RadosClient& client, Wa
 
 int RadosLock::lock(bool renews) {
   timeval lease{.tv_sec = static_cast<time_t>(wanted_.lease_s), .tv_usec = 0};  // 0: for ever
-  return client_.api().lock_exclusive(client_.pool(), kObject, kName, cookie_.c_str(),
+  return client_.api().lock_exclusive(client_.pool(), kLockObject, kLockName, cookie_.c_str(),
                                       owner_.program.c_str(), &lease,
                                       renews ? LIBRADOS_LOCK_FLAG_MAY_RENEW : 0);
 }
@@ -63,7 +63,7 @@ int RadosLock::list(std::optional<Locker>& locker) const {
   char tag[256], clients[1024], cookies[8192], addresses[1024];
   size_t tag_length = sizeof tag, clients_length = sizeof clients;
   size_t cookies_length = sizeof cookies, addresses_length = sizeof addresses;
-  const ssize_t count = client_.api().list_lockers(client_.pool(), kObject, kName, &exclusive, tag,
+  const ssize_t count = client_.api().list_lockers(client_.pool(), kLockObject, kLockName, &exclusive, tag,
                                                    &tag_length, clients, &clients_length, cookies,
                                                    &cookies_length, addresses, &addresses_length);
   if (count > 0) locker = Locker{clients, cookies, addresses};  // the first, where each ends with 0
@@ -93,7 +93,7 @@ Result<bool> RadosLock::try_take() {
 Result<bool> RadosLock::describe() {
   PERDURA_ASSIGN(const std::string own, address());
   std::string former;
-  const int got = client_.get_attribute(kObject, kOwner, former);
+  const int got = client_.get_attribute(kLockObject, kLockOwner, former);
   if (got < 0 && got != -ENOENT && got != -ENODATA)
     return rados_failure(got, "cannot read who has '" + wanted_.medium + "' open");
   if (const std::optional<ServerOwner> owner = ServerOwner::parse(former)) {
@@ -106,16 +106,16 @@ Result<bool> RadosLock::describe() {
   }
   owner_.addresses = {own};
   RadosWrite operation(client_.api());
-  operation.assert_attribute(kOwner, former);
-  operation.set_attribute(kOwner, owner_.text());
-  const int set = operation.operate(client_.pool(), kObject);
+  operation.assert_attribute(kLockOwner, former);
+  operation.set_attribute(kLockOwner, owner_.text());
+  const int set = operation.operate(client_.pool(), kLockObject);
   if (set == -ECANCELED) return false;
   if (set < 0) return rados_failure(set, "cannot lock '" + wanted_.medium + "'");
   return lock(true) == 0;
 }
 
 int RadosLock::unlock() const {
-  return client_.api().unlock(client_.pool(), kObject, kName, cookie_.c_str());
+  return client_.api().unlock(client_.pool(), kLockObject, kLockName, cookie_.c_str());
 }
 
 /// This client's, as the cluster sees it: that of the lock.
@@ -156,7 +156,7 @@ Status RadosLock::evict(const Locker& locker) {
                     wanted_.medium, who, owner ? " on " + owner->host : "", wanted_.lease_s,
                     kTakeoverRemedy)};
   PERDURA_TRY(keep_out(who + ", which has", locker.address));
-  const int broken = client_.api().break_lock(client_.pool(), kObject, kName, locker.client.c_str(),
+  const int broken = client_.api().break_lock(client_.pool(), kLockObject, kLockName, locker.client.c_str(),
                                               locker.cookie.c_str());
   wanted_.same_address = broken == -ESHUTDOWN;
   if (broken < 0 && broken != -ENOENT)
@@ -169,8 +169,8 @@ Status RadosLock::check() {
   const std::string text = owner_.text();
   const std::unique_ptr<void, void (*)(rados_read_op_t)> operation(api.create_read_op(),
                                                                    api.release_read_op);
-  api.read_op_cmpxattr(operation.get(), kOwner, LIBRADOS_CMPXATTR_OP_EQ, text.data(), text.size());
-  const int done = api.read_op_operate(operation.get(), client_.pool(), kObject, 0);
+  api.read_op_cmpxattr(operation.get(), kLockOwner, LIBRADOS_CMPXATTR_OP_EQ, text.data(), text.size());
+  const int done = api.read_op_operate(operation.get(), client_.pool(), kLockObject, 0);
   if (done >= 0) return {};
   if (done == -ECANCELED || done == -ENODATA || done == -ENOENT || done == -ESHUTDOWN)
     return taken_over();
@@ -183,7 +183,7 @@ Failure RadosLock::taken_over() const {
   const Status asked = guarded([&]() -> Status {
     PERDURA_ASSIGN(const auto fresh, RadosClient::connect(client_.wanted()));
     std::string text;
-    (void)fresh->get_attribute(kObject, kOwner, text);
+    (void)fresh->get_attribute(kLockObject, kLockOwner, text);
     const std::optional<ServerOwner> owner = ServerOwner::parse(text);
     if (!owner || owner->opening == owner_.opening) return {};
     failure.message += fmt::format(": {}{}{}", owner->who(owner_),
@@ -228,9 +228,9 @@ RadosLock::~RadosLock() {
   if (thread_.joinable()) thread_.join();
   // As one operation: who finds the description finds somebody who has not given the lock back.
   RadosWrite operation(client_.api());
-  operation.assert_attribute(kOwner, owner_.text());
-  operation.remove_attribute(kOwner);
-  if (operation.operate(client_.pool(), kObject) >= 0) (void)unlock();
+  operation.assert_attribute(kLockOwner, owner_.text());
+  operation.remove_attribute(kLockOwner);
+  if (operation.operate(client_.pool(), kLockObject) >= 0) (void)unlock();
 }
 
 }  // namespace perdura::media

@@ -196,31 +196,38 @@ class RadosService final : public ObjectService {
   }
 
   Status put_record(u64 place, Bytes record) override {
+    return put_record_copies({&place, 1}, record);
+  }
+
+  // Each is one operation that asserts the record it follows. All are under way at once.
+  Status put_record_copies(std::span<const u64> places, Bytes record) override {
     std::lock_guard lock(records_mutex_);
-    const std::string object = object_of(place);
-    auto known = records_.find(place);
-    if (known == records_.end()) {
-      std::string sum;
-      const int got = client_->get_attribute(object, kSum, sum);
-      if (got < 0) return lost(got, "cannot read a record of");
-      u64 number = 0;
-      std::memcpy(&number, sum.data(), std::min(sum.size(), sizeof number));
-      known = records_.emplace(place, number).first;
+    for (const u64 place : places) PERDURA_TRY(know_record(place));
+    int failed = 0;
+    {
+      InFlight writes(api_);
+      for (const u64 place : places) {
+        RadosWrite operation(api_);
+        operation.assert_attribute(kSum, bytes_of(records_.at(place)));
+        fill(operation, place, record);
+        // While it is under way nobody knows which of the two is there.
+        records_.erase(place);
+        failed = writes.add(record.size(), 0, [&](rados_completion_t completion) {
+          return operation.start(pool(), object_of(place), completion);
+        });
+        if (failed < 0) break;
+      }
+      const int done = writes.wait(0);
+      if (failed == 0) failed = done;
     }
-    RadosWrite operation(api_);
-    operation.assert_attribute(kSum, bytes_of(known->second));
-    fill(operation, place, record);
-    // While it is under way nobody knows which of the two is there.
-    records_.erase(known);
-    const int done = operation.operate(pool(), object);
-    if (done == -ECANCELED) {
+    if (failed == -ECANCELED) {
       Failure failure{Code::kLocked,
                       fmt::format("another process has written the record of '{}' at place {}; {}",
-                                  name_, place, lock_->taken_over().message)};
+                                  name_, places.front(), lock_->taken_over().message)};
       return usable_.lost(std::move(failure));
     }
-    if (done < 0) return lost(done, "cannot write a record of");
-    records_.emplace(place, object_checksum(place, record));
+    if (failed < 0) return lost(failed, "cannot write a record of");
+    for (const u64 place : places) records_.emplace(place, object_checksum(place, record));
     return {};
   }
 
@@ -345,6 +352,18 @@ class RadosService final : public ObjectService {
     operation.write_full(text_of(data));
     operation.append(bytes_of(end));
     if (data.size() == kObjectUnitBytes) operation.set_attribute(kSum, bytes_of(end.checksum));
+  }
+
+  /// The checksum of the record that is there. With the lock of records held.
+  Status know_record(u64 place) {
+    if (records_.contains(place)) return {};
+    std::string sum;
+    const int got = client_->get_attribute(object_of(place), kSum, sum);
+    if (got < 0) return lost(got, "cannot read a record of");
+    u64 number = 0;
+    std::memcpy(&number, sum.data(), std::min(sum.size(), sizeof number));
+    records_.emplace(place, number);
+    return {};
   }
 
   /// Written otherwise than as records.

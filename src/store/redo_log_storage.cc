@@ -1,5 +1,6 @@
 // A region with a home image and a redo log.
 #include <algorithm>
+#include <cstring>
 #include <list>
 
 #include "base/aligned_buffer.hpp"
@@ -111,7 +112,8 @@ Status take_back_log(region::Volume& volume, const format::RegionRecord& record,
   const u64 unit = std::max(volume.medium().geometry().write_bytes,
                             round_up(sizeof(format::LogBlockHeader), kLineBytes));
   AlignedBuffer zeros(round_up(unit, kPageBytes));
-  for (;;) {
+  std::memset(zeros.data(), 0, zeros.size());
+  for (u64 taken = 0;;) {
     log::Space space(volume, record.region, 0);  // gives nothing out
     PERDURA_ASSIGN(const log::Recovered log,
                    log::read(volume, record.region, replayed, space, log::Image::Where::kInMemory));
@@ -120,6 +122,11 @@ Status take_back_log(region::Volume& volume, const format::RegionRecord& record,
       return Failure{Code::kMisuse, "version " + std::to_string(version) + " of '" + volume.name() +
                                         "' cannot be taken back: there are later ones, or "
                                         "transactions in its log"};
+    const u64 place = log.versions.back().blocks.front().offset;
+    if (place == taken)
+      return Failure{Code::kIo, "'" + volume.name() + "' still has at offset " +
+                                    std::to_string(place) + " what was overwritten there"};
+    taken = place;
     for (const log::BlockRef& block : log.versions.back().blocks)
       PERDURA_TRY(volume.medium().write(block.offset, zeros.first(unit),
                                         PERDURA_SITE("version taken back")));

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <deque>
@@ -164,8 +165,12 @@ TEST_P(ExampleKillTest, WhatWasAnsweredIsThere) {
     ASSERT_EQ(found, reference.ask(example.show));
     sent.clear();
 
-    const std::chrono::microseconds until(random() % 30'000);
+    // It dies at some moment after some answers, however fast it gives them.
+    const u64 answers_until = random() % 40;
+    const std::chrono::microseconds until(random() % 2'000);
+    std::atomic<u64> answers{0};
     std::thread killer([&] {
+      for (u64 now = 0; now < answers_until; now = answers) answers.wait(now);
       std::this_thread::sleep_for(until);
       durable.kill();
     });
@@ -180,7 +185,11 @@ TEST_P(ExampleKillTest, WhatWasAnsweredIsThere) {
       EXPECT_EQ(*answer, reference.ask(sent.front())) << sent.front();
       sent.pop_front();
       ++answered;
+      ++answers;
+      answers.notify_one();
     }
+    answers = ~u64{0};  // also where it ended by itself
+    answers.notify_one();
     killer.join();
     const int status = durable.wait();
     ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;

@@ -2,11 +2,11 @@
 # run.sh BUILD_DIR
 #
 # Proves that Perdura can be used from outside: installs BUILD_DIR to a temporary prefix, which is
-# not the one it was configured for, then builds and runs a program through each of find_package, also
-# of a project in C alone, pkg-config and (in a whole campaign) add_subdirectory; the documents'
-# example of a test; one inside a shared object that is loaded while a program runs; one with
-# transactions that GCC compiles; one under Valgrind; and another one on the heap of the preload
-# library; the program of README.md and the examples, as the READMEs say. A guest's host is
+# not the one it was configured for, then builds and runs a program through each of find_package,
+# also of a project in C alone, pkg-config and (in a whole campaign) add_subdirectory; the documents'
+# example of a test; a job of MPI; one inside a shared object that is loaded while a program runs;
+# one with transactions that GCC compiles; one under Valgrind; and another one on the heap of the
+# preload library; the program of README.md and the examples, as the READMEs say. A guest's host is
 # configured, and must be as before. A whole campaign also builds, installs and uses the shared
 # library.
 set -euo pipefail
@@ -39,6 +39,12 @@ if [[ -e $prefix/include/perdura/testing.hpp ]]; then
     "$here/../../docs/testing-your-code.md" >"$work/example/example.inc"
   build_with_cmake testing -DCMAKE_PREFIX_PATH="$prefix" -DEXAMPLE_DIR="$work/example"
   "$work/testing/program"
+fi
+
+if [[ -e $prefix/include/perdura/mpi.hpp ]]; then
+  echo "== MPI"
+  build_with_cmake mpi -DCMAKE_PREFIX_PATH="$prefix"
+  (cd "$work/mpi" && ./program 40 2)  # a job of one
 fi
 
 echo "== pkg-config"

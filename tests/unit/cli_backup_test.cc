@@ -13,6 +13,7 @@
 
 #include <perdura/perdura.hpp>
 
+#include "store/backup.hpp"
 #include "support/files.hpp"
 #include "support/reader_steps.hpp"
 
@@ -121,6 +122,7 @@ TEST_F(CliBackup, WhatCannotBeDoneIsSaid) {
   refused("copy s x --engine none", "--engine");
   refused("backup s x --keep 0", "--keep");
   refused("backup s x --limit much", "--limit");
+  refused("backup s x --limit -1", "--limit");
   refused("copy s x --version 3", "keeps its newest version alone");
   refused("backup s x --region none", "has no region 'none'");
   EXPECT_EQ(run("backup --help").exit_code, 0);
@@ -129,6 +131,22 @@ TEST_F(CliBackup, WhatCannotBeDoneIsSaid) {
   for (size_t at = 192 * 1024; at < bytes.size(); at += 4096) bytes[at + 8] ^= std::byte{1};
   write_file(place("s"), bytes);
   refused("copy s y", "'", 1);
+}
+
+TEST_F(CliBackup, ACopyThatWasCutShortIsIncomplete) {
+  write("s", 5);
+  store::CopyOptions cut;
+  cut.progress_bytes = 64 * kKiB;
+  cut.progress = [](const char*, u64 done, u64 total) {
+    if (done >= total / 2) throw Error(Code::kIo, "cut short");
+  };
+  ASSERT_FALSE(store::copy(place("s"), place("c"), cut));
+  const Outcome outcome = run("check c");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_NE(outcome.out.find("is incomplete: the copy to it was not completed"), std::string::npos)
+      << outcome.out;
+  ASSERT_EQ(run("copy s c").exit_code, 0);
+  EXPECT_NE(run("check c").out.find("is good: version"), std::string::npos);
 }
 
 }  // namespace
