@@ -202,7 +202,7 @@ Measured measure_points(Context& context, Changing& changing, Floor& floor, std:
 Measured measure_async(Context& context, Changing& changing) {
   const std::size_t hot = 8 * kMiB;
   auto* const words = reinterpret_cast<std::uint64_t*>(changing.block());
-  const std::uint64_t rounds = context.scale<std::uint64_t>(60'000'000, 10'000'000);
+  const std::uint64_t rounds = context.scale<std::uint64_t>(100'000'000, 10'000'000);
   const auto work = [&](bool with_points) {
     changing.store().checkpoint_every(std::chrono::milliseconds(with_points ? 1000 : 0));
     std::mt19937_64 random(3);
@@ -221,7 +221,7 @@ Measured measure_async(Context& context, Changing& changing) {
     return seconds;
   };
   const Paired pair =
-      paired(context.scale(5, 2), [&] { return work(true); }, [&] { return work(false); });
+      paired(context.scale(15, 2), [&] { return work(true); }, [&] { return work(false); });
   return {pair.ratio,
           {{"with_s", pair.subject}, {"without_s", pair.base}, {"ratios", pair.ratios}}};
 }

@@ -208,13 +208,13 @@ class Distribution {
   Part own_part() const { return part_of(shape_, static_cast<unsigned>(group_.rank())); }
 
   // All have their memory, or none goes on.
-  std::byte* allocate() {
+  std::byte* allocate(bool zeroed) {
     std::byte* memory = nullptr;
     Known mine;
     try {
       const std::uint64_t words = (bytes_of(own_part(), element_.bytes) + 7) / 8;
       memory = static_cast<std::byte*>(
-          group_.store().allocate(kElements, std::max<std::uint64_t>(words, 1)));
+          group_.member().allocate(kElements, 8 * std::max<std::uint64_t>(words, 1), zeroed));
     } catch (const Error& error) {
       mine.fail(error.code(), error.what());
     }
@@ -228,7 +228,7 @@ class Distribution {
   }
 
   void* make() {
-    std::byte* const memory = allocate();
+    std::byte* const memory = allocate(true);
     set_state(memory);
     return memory;
   }
@@ -255,7 +255,7 @@ class Distribution {
 
   // Receives are begun first. What stays in this process is copied meanwhile.
   void* redistribute(const Shape& from) {
-    std::byte* const memory = allocate();
+    std::byte* const memory = allocate(false);
     const Part own = own_part();
     {
       const auto op = group_.store().operation();

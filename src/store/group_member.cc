@@ -7,6 +7,7 @@
 // Only the calling thread talks with the others: at the next call the checkpoint thread's version
 // is agreed on, which waits for that with all of the version before still on the medium.
 #include <perdura/detail/group.hpp>
+#include <perdura/detail/step.hpp>
 
 #include <sys/random.h>
 
@@ -515,6 +516,9 @@ std::vector<std::string> GroupMember::roots_of(unsigned rank_before, std::uint64
     for (const auto& root : store->runtime().heap().roots().all())
       if (root.fingerprint == fingerprint) names.push_back(root.name);
   return names;
+}
+void* GroupMember::allocate(const perdura_type& type, std::size_t bytes, bool zeroed) {
+  return allocate_in(store().runtime().mutators().this_thread(), type, bytes, zeroed);
 }
 Store* GroupMember::store_of(unsigned rank_before) { return member_->store_of(rank_before); }
 

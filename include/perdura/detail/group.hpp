@@ -60,6 +60,8 @@ class GroupMember {
   /// The store of a rank that wrote that version: store() or one that is open to be read until the
   /// next version; nullptr: another rank has it. No two have the same.
   Store* store_of(unsigned rank_before);
+  /// Memory of store() for elements of this type; zeroed, or for who stores to all of it.
+  void* allocate(const perdura_type& type, std::size_t bytes, bool zeroed);
   /// The names of the roots with this fingerprint in such a store.
   std::vector<std::string> roots_of(unsigned rank_before, std::uint64_t fingerprint);
 

@@ -84,6 +84,9 @@ class Group {
   /// read until the first point; nullptr: another rank has it.
   Store* store_of(int rank_before) { return member_->store_of(static_cast<unsigned>(rank_before)); }
 
+  /// For Array and Matrix.
+  perdura::detail::GroupMember& member() noexcept { return *member_; }
+
  private:
   void expect_distributed();
 
