@@ -11,7 +11,7 @@ namespace perdura::media {
 class Decorator : public LinearMedium {
  public:
   explicit Decorator(std::unique_ptr<Medium> inner)
-      : LinearMedium(inner->decides()), inner_(std::move(inner)) {}
+      : LinearMedium(inner->decides()), owned_(std::move(inner)), inner_(owned_.get()) {}
 
   const std::string& name() const override { return inner_->name(); }
   Geometry geometry() const override { return inner_->geometry(); }
@@ -62,6 +62,9 @@ class Decorator : public LinearMedium {
   }
 
  protected:
+  /// Of one that is somebody else's, and outlives this.
+  explicit Decorator(Medium& inner) : LinearMedium(inner.decides()), inner_(&inner) {}
+
   Medium& inner() { return *inner_; }
   LinearMedium& linear_inner() {
     LinearMedium* const linear = inner_->linear();
@@ -70,7 +73,8 @@ class Decorator : public LinearMedium {
   }
 
  private:
-  const std::unique_ptr<Medium> inner_;
+  const std::unique_ptr<Medium> owned_;
+  Medium* const inner_;
 };
 
 }  // namespace perdura::media

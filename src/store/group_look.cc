@@ -98,10 +98,10 @@ Status look_into(Runtime& runtime, GroupLook& look) {
 }  // namespace
 
 GroupLook look_at_group(const std::string& uri, const Options& options,
-                        const detail::WrapMedium& wrap) {
+                        const detail::InternalOptions& internal) {
   GroupLook look;
   const Status looked = guarded([&]() -> Status {
-    auto runtime = Runtime::open(uri, to_look(options), {.wrap = wrap});
+    auto runtime = Runtime::open(uri, to_look(options), internal);
     if (runtime) return look_into(**runtime, look);
     if (runtime.failure().code != Code::kNotFound) return std::move(runtime).failure();
     look.count = 1;  // blank
@@ -111,11 +111,8 @@ GroupLook look_at_group(const std::string& uri, const Options& options,
   return look;
 }
 
-Status take_back(const std::string& uri, const std::string& region, u64 version,
-                 const detail::WrapMedium& wrap) {
+Status take_back(std::unique_ptr<media::Medium> medium, const std::string& region, u64 version) {
   return guarded([&]() -> Status {
-    PERDURA_ASSIGN(auto medium, open_existing(uri, {}));
-    if (wrap) medium = wrap(std::move(medium));
     PERDURA_ASSIGN(const auto volume, region::Volume::open(std::move(medium)));
     PERDURA_ASSIGN(const format::RegionRecord record, find_region(*volume, region));
     return engine_kind(record).take_back(*volume, record, version);

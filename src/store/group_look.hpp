@@ -1,9 +1,12 @@
 // Which versions of a group a rank's store can be opened at, and which of them all ranks open.
 //
-//   each rank looks at its store, and some at stores of ranks that are no more ─ all get all looks
-//   ─ each decides, by the same function of the same looks ─ who is ahead takes back ─ all open
+//   each rank takes the writer's lock of its store, and some those of ranks that are no more, and
+//   looks at them ─ all get all looks ─ each decides, by the same function of the same looks ─ who
+//   is ahead takes back ─ all open
 //
-// A look writes nothing: nothing is brought home or given up before it is known what all have.
+// A look writes nothing: nothing is brought home or given up before it is known what all have. The
+// locks are held from before the looks: a process of the job that was, which nobody has killed,
+// would go on with versions that a look has not seen.
 #pragma once
 
 #include <optional>
@@ -61,10 +64,9 @@ struct GroupLook {
 std::string of_rank(std::string_view pattern, u32 rank, u32 ranks);
 
 GroupLook look_at_group(const std::string& uri, const Options& options,
-                        const detail::WrapMedium& wrap);
+                        const detail::InternalOptions& internal);
 /// The newest version of a store, which look_at_group has seen, never was.
-Status take_back(const std::string& uri, const std::string& region, u64 version,
-                 const detail::WrapMedium& wrap);
+Status take_back(std::unique_ptr<media::Medium> medium, const std::string& region, u64 version);
 
 /// How many stores are to be looked at, of a group that had or has `ranks` ranks: rank 0's look
 /// says how many there may have been.

@@ -16,6 +16,7 @@
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -25,10 +26,12 @@
 #include "base/assert.hpp"
 #include "base/mutant.hpp"
 #include "commit/agreement.hpp"
+#include "media/lent.hpp"
 #include "media/medium.hpp"
 #include "store/group_look.hpp"
 #include "store/group_state.hpp"
 #include "store/runtime.hpp"
+#include "store/shared_volume.hpp"
 #include "store/versions.hpp"
 
 namespace perdura::detail {
@@ -103,12 +106,16 @@ class GroupMember::Member final : public Agreement {
                    "a group is opened to write; to read a rank's store open that one alone"};
   }
   std::vector<GroupLook> look();
+  Status claim(u32 rank);
+  GroupLook look_at(u32 rank);
+  std::unique_ptr<media::Medium> take_claimed(u32 rank);
   void take_back(const std::vector<GroupLook>& looks);
   Status take_back(u32 rank, const GroupLook& look);
   Status remove_stale(const GroupLook& look);
   Status open_own();
   Status open_inherited(u32 rank);
   Status check_opened(Runtime& runtime, const std::string& name) const;
+  static Failure has_changed(const std::string& name);
   std::string uri_of(u32 rank) const { return store::of_rank(pattern_, rank, size()); }
   Options options_of(u32 rank) const {
     Options options = options_;
@@ -144,6 +151,8 @@ class GroupMember::Member final : public Agreement {
     Store store;
   };
   std::vector<Inherited> inherited_;
+  /// While it opens: by ranks, the media that it has locked, of stores that are there.
+  std::map<u32, std::unique_ptr<media::Medium>> claimed_;
   GroupDecision decided_;
 
   // --- of versions
@@ -185,12 +194,46 @@ Told GroupMember::Member::all_or_none(const Status& mine, const char* doing) {
   return all[0];
 }
 
+// Nobody has its store open from here on but this process.
+Status GroupMember::Member::claim(u32 rank) {
+  const Options options = options_of(rank);
+  PERDURA_ASSIGN(const bool is_ours, store::SharedVolume::is_open(uri_of(rank), options.region));
+  if (is_ours) return {};
+  media::MediumOptions wanted;
+  wanted.create = false;
+  wanted.allow_network_filesystem = options.allow_network_filesystem;
+  wanted.use_io_uring = internal_.use_io_uring;
+  auto opened = media::open_medium(uri_of(rank), wanted);
+  if (!opened) return opened.failure().code == Code::kNotFound ? Status{} : opened.failure();
+  claimed_[rank] =
+      internal_.wrap ? internal_.wrap(std::move(opened->medium)) : std::move(opened->medium);
+  return {};
+}
+
+GroupLook GroupMember::Member::look_at(u32 rank) {
+  const Status claimed = guarded([&] { return claim(rank); });
+  if (!claimed) {
+    GroupLook look;
+    look.fail(claimed.failure());
+    return look;
+  }
+  const InternalOptions internal{
+      .wrap = internal_.wrap, .opened = [&]() -> std::unique_ptr<media::Medium> {
+        const auto found = claimed_.find(rank);
+        return found == claimed_.end() ? nullptr : std::make_unique<media::Lent>(*found->second);
+      }};
+  return store::look_at_group(uri_of(rank), options_of(rank), internal);
+}
+
+/// nullptr: it was not there.
+std::unique_ptr<media::Medium> GroupMember::Member::take_claimed(u32 rank) {
+  const auto claimed = claimed_.extract(rank);
+  return claimed.empty() ? nullptr : std::move(claimed.mapped());
+}
+
 // Each its own, and then those of ranks that are no more, as far as rank 0's says that there were.
 std::vector<GroupLook> GroupMember::Member::look() {
   const u32 me = peers_->rank();
-  const auto look_at = [this](u32 rank) {
-    return store::look_at_group(uri_of(rank), options_of(rank), internal_.wrap);
-  };
   GroupLook own = look_at(me);
   std::vector<GroupLook> looks(size());
   peers_->gather(&own, sizeof own, looks.data());
@@ -246,23 +289,37 @@ void GroupMember::Member::take_back(const std::vector<GroupLook>& looks) {
   });
   all_or_none(done, "go back to the version that all have");
   all_or_none(guarded([&] { return remove_stale(looks[me]); }), "make room for its store");
+  std::erase_if(claimed_, [me](const auto& each) { return each.first != me; });  // they are read
 }
 
 Status GroupMember::Member::take_back(u32 rank, const GroupLook& look) {
   const std::optional<u64> version = look.find(decided_.version);
   if (!version || *version == look.region_version) return {};
   if (is_mutant("group_stays_ahead")) return {};
-  return store::take_back(uri_of(rank), options_of(rank).region, look.region_version,
-                          internal_.wrap);
+  const auto claimed = claimed_.find(rank);
+  if (claimed == claimed_.end())
+    return Failure{Code::kLocked,
+                   "'" + uri_of(rank) +
+                       "' is open in this process for another region, and has a version that the "
+                       "others lack; close it first"};
+  return store::take_back(std::make_unique<media::Lent>(*claimed->second), options_of(rank).region,
+                          look.region_version);
 }
 
 // From when the group had more ranks than the version has.
 Status GroupMember::Member::remove_stale(const GroupLook& look) {
   if (look.kind != GroupLook::Kind::kMember || look.find(decided_.version)) return {};
   PERDURA_ASSERT(peers_->rank() >= decided_.version.ranks);
+  take_claimed(peers_->rank()).reset();
   const std::string region = options_of(peers_->rank()).region;
   if (region.empty()) return media::remove_medium(uri_of(peers_->rank()));
   return store::remove_region(uri_of(peers_->rank()), region, {});
+}
+
+Failure GroupMember::Member::has_changed(const std::string& name) {
+  return {Code::kLocked, "'" + name +
+                             "' has changed while the group was opened: another process has it "
+                             "too; end that one, and try again"};
 }
 
 Status GroupMember::Member::check_opened(Runtime& runtime, const std::string& name) const {
@@ -272,25 +329,28 @@ Status GroupMember::Member::check_opened(Runtime& runtime, const std::string& na
     opened = {.era = state->era,
               .number = store::group_number(*state, runtime.content_version()),
               .ranks = state->ranks};
-  if (opened.is_same(decided_.version)) return {};
-  return Failure{Code::kLocked, "'" + name +
-                                    "' has changed while the group was opened: another process "
-                                    "has it too; end that one, and try again"};
+  return opened.is_same(decided_.version) ? Status{} : has_changed(name);
 }
 
 Status GroupMember::Member::open_own() {
   const u32 me = peers_->rank();
   Options options = options_of(me);
   options.versions_kept = std::max(options.versions_kept, 2u);  // what is ahead can be taken back
-  PERDURA_ASSIGN(auto runtime, Runtime::open(uri_of(me), options, internal_));
+  InternalOptions internal = internal_;
+  const bool was_there = claimed_.contains(me);
+  internal.opened = [this, me] { return take_claimed(me); };
+  PERDURA_ASSIGN(auto runtime, Runtime::open(uri_of(me), options, internal));
   store_.emplace(StoreAccess::store(std::move(runtime)));
   Runtime& opened = store_->runtime();
   if (opened.record().versions_kept == 1)
     return Failure{Code::kUnsupported, "'" + opened.name() +
                                            "' keeps one version, and a rank of a group keeps two "
                                            "at least; create it with Options::versions_kept"};
-  if (decided_.version.number == 0 || me >= decided_.version.ranks) return {};
-  return check_opened(opened, opened.name());
+  if (decided_.version.number != 0 && me < decided_.version.ranks)
+    return check_opened(opened, opened.name());
+  if (was_there) return {};
+  PERDURA_ASSIGN(const GroupState* const state, store::group_state(opened.name(), opened.heap()));
+  return state == nullptr ? Status{} : has_changed(opened.name());
 }
 
 Status GroupMember::Member::open_inherited(u32 rank) {

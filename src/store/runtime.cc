@@ -144,6 +144,8 @@ Status Runtime::open_volume(std::string_view uri) {
 }
 
 Result<std::unique_ptr<media::Medium>> Runtime::open_medium(std::string_view uri) const {
+  if (internal_.opened)
+    if (std::unique_ptr<media::Medium> medium = internal_.opened()) return medium;
   media::MediumOptions medium_options;
   medium_options.create = options_.create;
   medium_options.read_only = options_.read_only;

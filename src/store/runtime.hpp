@@ -40,6 +40,8 @@ using WrapMedium =
 /// Beyond Options: for our own programs.
 struct InternalOptions {
   WrapMedium wrap = {};
+  /// What is opened instead of what the URI names, where it gives one; it is wrapped already.
+  std::function<std::unique_ptr<media::Medium>()> opened = {};
   /// For a store that is made now, with a page tracker: a forked child gets a copy of the region
   /// and may go on using it as memory; the store stays the parent's.
   bool children_inherit = false;

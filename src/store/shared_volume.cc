@@ -175,6 +175,29 @@ Result<std::unique_ptr<SharedVolume>> SharedVolume::of(
   }
 }
 
+namespace {
+
+Failure region_is_open(const std::string& region, const std::string& name) {
+  return {Code::kLocked, "region '" + region + "' of '" + name + "' is open in process " +
+                             std::to_string(::getpid()) + " (" + program_invocation_short_name +
+                             "), which is this process; a region has one opener at a time: close "
+                             "it there first"};
+}
+
+}  // namespace
+
+Result<bool> SharedVolume::is_open(std::string_view uri, std::string_view region) {
+  const std::shared_ptr<Opened> opened = registry().at(media::place_of(uri));
+  std::lock_guard lock(opened->mutex);
+  if (opened->volume == nullptr || opened->occupant != media::occupant_of(uri)) return false;
+  std::lock_guard claims_lock(opened->claims_mutex);
+  const auto found = find_region(*opened->volume, region);
+  if (found)
+    if (const auto claim = opened->claims.find(found->region); claim != opened->claims.end())
+      return region_is_open(claim->second, opened->volume->name());
+  return true;
+}
+
 std::unique_ptr<SharedVolume> SharedVolume::of_reader(std::unique_ptr<region::Volume> volume) {
   const auto opened = std::make_shared<Opened>();
   opened->volume = std::move(volume);
@@ -224,12 +247,7 @@ Result<SharedVolume::Claim> SharedVolume::claim(std::string_view name, bool crea
   if (found) claim.record = *found;
   if (name.empty()) name = found ? region::region_name(claim.record) : kFirstName;
   for (const auto& [region, claimed] : opened_->claims)
-    if (claimed == name)
-      return Failure{Code::kLocked, "region '" + claimed + "' of '" + volume.name() +
-                                        "' is open in process " + std::to_string(::getpid()) +
-                                        " (" + program_invocation_short_name +
-                                        "), which is this process; a region has one opener at a "
-                                        "time: close it there first"};
+    if (claimed == name) return region_is_open(claimed, volume.name());
   if (claim.is_new) {
     const std::vector<format::RegionRecord> regions = volume.regions();
     const auto taken = [&](u32 number) {

@@ -29,6 +29,9 @@ class SharedVolume {
   /// which is shared. kLocked where this process has it open for itself.
   static Result<std::unique_ptr<SharedVolume>> among_processes(std::string_view uri, bool create,
                                                                const OpenMedium& open);
+  /// Whether this process has it open to write; kLocked where the region, "": the first one, is
+  /// somebody's there.
+  static Result<bool> is_open(std::string_view uri, std::string_view region);
   /// Of who reads: nobody else's.
   static std::unique_ptr<SharedVolume> of_reader(std::unique_ptr<region::Volume> volume);
   ~SharedVolume();

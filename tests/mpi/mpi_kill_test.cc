@@ -37,6 +37,17 @@ std::vector<pid_t> children_of(pid_t parent) {
   return children;
 }
 
+/// Those beneath it that have started none: ranks, also where an mpirun starts others that do.
+std::vector<pid_t> leaves_of(pid_t parent) {
+  std::vector<pid_t> leaves;
+  for (const pid_t child : children_of(parent)) {
+    const std::vector<pid_t> beneath = leaves_of(child);
+    if (beneath.empty()) leaves.push_back(child);
+    leaves.insert(leaves.end(), beneath.begin(), beneath.end());
+  }
+  return leaves;
+}
+
 /// It is not there, or dead and nobody has waited for it.
 bool is_over(pid_t process) {
   std::ifstream in("/proc/" + std::to_string(process) + "/stat");
@@ -77,7 +88,7 @@ class Job {
   Job(const Job&) = delete;
 
   pid_t pid() const { return pid_; }
-  std::vector<pid_t> ranks() const { return children_of(pid_); }
+  std::vector<pid_t> ranks() const { return leaves_of(pid_); }
   /// Ends when all of them have: those that mpirun leaves are killed.
   int wait() {
     if (pid_ == 0) return status_;
@@ -109,6 +120,12 @@ class Job {
   void kill_mpirun() {
     left_ = ranks();
     ::kill(pid_, SIGKILL);
+  }
+  /// … and nobody waits for the ranks.
+  void kill_and_leave() {
+    kill_mpirun();
+    ::waitpid(pid_, &status_, 0);
+    pid_ = 0;
   }
   std::string output() const {
     std::ifstream in(output_);
@@ -181,6 +198,38 @@ TEST_P(MpiKills, AJobGoesOnFromOneVersionOfAllItsRanks) {
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << job.output();
   }
   EXPECT_GT(last_step, 0);
+}
+
+// Its ranks may live on for a while, and have versions that all of them have.
+TEST_P(MpiKills, AJobBesideTheRanksOfTheOneBeforeIsRefusedOrHasAllThatTheyHad) {
+  const TempDir dir;
+  const std::string folder = dir.path("");
+  ::setenv("WORKER_ENGINE", GetParam(), 1);
+  std::mt19937 random(5);
+  long last_step = 0;
+  int begun = 0;
+  for (int killed = 0; killed < kills_wanted() / 5; ++killed) {
+    Job before(folder, 3, {GROUP_WORKER, "file:state-%r.pd", "1000000"});
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds(std::uniform_int_distribution<int>(1, kLongestMs)(random)));
+    before.kill_and_leave();
+    for (bool has_begun = false; !has_begun;) {
+      Job job(folder, 3, {GROUP_WORKER, "file:state-%r.pd", std::to_string(last_step + 3)});
+      const int status = job.wait();
+      const std::string output = job.output();
+      has_begun = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+      if (!has_begun) {
+        ASSERT_NE(output.find("is open in"), std::string::npos) << output;
+      }
+      const size_t at = output.find("step ");
+      if (at == std::string::npos) continue;
+      const long step = std::atol(output.c_str() + at + 5);
+      EXPECT_GE(step, last_step) << output;
+      last_step = step;
+      ++begun;
+    }
+  }
+  EXPECT_GT(begun, 0);
 }
 
 TEST(MpiKill, AProductOfMatricesIsRightInTheEnd) {

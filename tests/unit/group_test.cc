@@ -7,6 +7,9 @@
 // A death is a group that is dropped while one rank, or some, have their version and others do not:
 // a medium that fails stands for the one that died in its middle.
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -270,6 +273,68 @@ TEST_P(Groups, WhoIsAheadGoesBack) {
     EXPECT_EQ(group->point(), 3u);
   });
   EXPECT_EQ(shown(), 4u);
+}
+
+// A rank of the job that was, which nobody has killed: until it has ended nothing is taken back.
+TEST_P(Groups, WhatIsLeftOfAFormerJobKeepsTheGroupClosed) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer ends children that start threads where their parent had some";
+#endif
+  int said[2];
+  ASSERT_EQ(::pipe(said), 0);
+  const pid_t former = ::fork();
+  if (former == 0) {
+    run_ranks(kRanks, [&](unsigned rank, Peers peers) {
+      const auto group = open(std::move(peers));
+      set(group->store(), rank, 1);
+      group->point();
+      set(group->store(), rank, 2);
+      if (rank == 1)
+        plans_[rank].arm({.calls = media::kFaultWrite | media::kFaultSubmit,
+                          .nth = 1,
+                          .kind = media::FaultKind::kNoSpace,
+                          .for_ever = true});
+      EXPECT_THROW(group->point(), Error);
+      plans_[rank].arm({.for_ever = true});
+      if (rank != 1) return;  // the others die, and have version 2
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      (void)!::write(said[1], "x", 1);
+      for (;;) ::pause();
+    });
+  }
+  char one = 0;
+  ASSERT_EQ(::read(said[0], &one, 1), 1);
+  ::close(said[0]);
+  ::close(said[1]);
+  std::array<std::uint64_t, kRanks> versions{};
+  const auto look = [&] {
+    for (unsigned rank = 0; rank < kRanks; ++rank)
+      versions[rank] = store::look_at_group(uri_of(rank), options_of_rank(rank), {}).region_version;
+    return versions;
+  };
+  const auto before = look();
+  std::array<std::string, kRanks> sentences;
+  for (int i = 0; i < 100; ++i) {  // those that die take a while
+    run_ranks(kRanks, [&](unsigned rank, Peers peers) {
+      try {
+        open(std::move(peers));
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Code::kLocked);
+        sentences[rank] = error.what();
+      }
+    });
+    if (sentences[0].starts_with("rank 1's store")) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  for (const std::string& sentence : sentences) {
+    EXPECT_TRUE(sentence.starts_with("rank 1's store '" + name_of(1))) << sentence;
+    EXPECT_NE(sentence.find("is open in process " + std::to_string(former)), std::string::npos)
+        << sentence;
+  }
+  EXPECT_EQ(look(), before);
+  ::kill(former, SIGKILL);
+  ::waitpid(former, nullptr, 0);
+  EXPECT_EQ(shown(), 1u);
 }
 
 TEST_P(Groups, NobodyMakesAVersionWithoutTheOthers) {
