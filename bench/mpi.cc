@@ -122,19 +122,21 @@ Measured redistribute(Context& context) {
   double worst = 0;
   for (const int ranks : {3, 6}) {
     const Folder folder(context);
-    std::vector<double> moves, points, by_hand, ratios;
+    std::vector<double> opens, moves, points, by_hand, ratios;
     for (int i = 0; i < context.scale(5, 1); ++i) {
       folder.clear();
       run_job(folder.path(), 4, std::string(MPI_MEASURE) + " write file:array-%r.pd " + bytes);
       const Figures figures = run_job(
           folder.path(), ranks, std::string(MPI_MEASURE) + " distribute file:array-%r.pd " + bytes);
+      opens.push_back(figures.at("open_s"));
       moves.push_back(figures.at("move_s"));
       points.push_back(figures.at("point_s"));
       by_hand.push_back(figures.at("by_hand_s"));
       ratios.push_back((moves.back() + points.back()) / by_hand.back());
     }
     worst = std::max(worst, median(ratios));
-    detail["to_" + std::to_string(ranks)] = {{"move_s", median(moves)},
+    detail["to_" + std::to_string(ranks)] = {{"open_s", median(opens)},
+                                             {"move_s", median(moves)},
                                              {"point_s", median(points)},
                                              {"by_hand_s", median(by_hand)},
                                              {"ratios", ratios}};

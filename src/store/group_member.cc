@@ -130,6 +130,9 @@ class GroupMember::Member final : public Agreement {
     return ranks;
   }
   u32 size() const { return peers_->size(); }
+  /// Memory of former ranks is to be distributed anew: all of it is read, which takes less in one
+  /// go than where it is touched.
+  bool goes_to_others() const { return ranks_before() != 0 && ranks_before() != size(); }
 
   // --- agreeing
   /// All have got here: throws, on all, where one has failed. Returns what rank 0 has drawn.
@@ -336,6 +339,7 @@ Status GroupMember::Member::open_own() {
   const u32 me = peers_->rank();
   Options options = options_of(me);
   options.versions_kept = std::max(options.versions_kept, 2u);  // what is ahead can be taken back
+  if (goes_to_others()) options.lazy_recovery = false;
   InternalOptions internal = internal_;
   const bool was_there = claimed_.contains(me);
   internal.opened = [this, me] { return take_claimed(me); };
@@ -359,6 +363,7 @@ Status GroupMember::Member::open_inherited(u32 rank) {
   options.create = false;
   options.region_address = 0;
   options.drain.clear();
+  options.lazy_recovery = false;
   PERDURA_ASSIGN(auto runtime, Runtime::open(uri_of(rank), options, {.wrap = internal_.wrap}));
   inherited_.push_back({rank, StoreAccess::store(std::move(runtime))});
   Runtime& opened = inherited_.back().store.runtime();
