@@ -16,7 +16,6 @@
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -26,12 +25,11 @@
 #include "base/assert.hpp"
 #include "base/mutant.hpp"
 #include "commit/agreement.hpp"
-#include "media/lent.hpp"
 #include "media/medium.hpp"
+#include "store/group_claims.hpp"
 #include "store/group_look.hpp"
 #include "store/group_state.hpp"
 #include "store/runtime.hpp"
-#include "store/shared_volume.hpp"
 #include "store/versions.hpp"
 
 namespace perdura::detail {
@@ -106,9 +104,7 @@ class GroupMember::Member final : public Agreement {
                    "a group is opened to write; to read a rank's store open that one alone"};
   }
   std::vector<GroupLook> look();
-  Status claim(u32 rank);
   GroupLook look_at(u32 rank);
-  std::unique_ptr<media::Medium> take_claimed(u32 rank);
   void take_back(const std::vector<GroupLook>& looks);
   Status take_back(u32 rank, const GroupLook& look);
   Status remove_stale(const GroupLook& look);
@@ -154,8 +150,7 @@ class GroupMember::Member final : public Agreement {
     Store store;
   };
   std::vector<Inherited> inherited_;
-  /// While it opens: by ranks, the media that it has locked, of stores that are there.
-  std::map<u32, std::unique_ptr<media::Medium>> claimed_;
+  store::GroupClaims claims_;  ///< while it opens
   GroupDecision decided_;
 
   // --- of versions
@@ -197,41 +192,17 @@ Told GroupMember::Member::all_or_none(const Status& mine, const char* doing) {
   return all[0];
 }
 
-// Nobody has its store open from here on but this process.
-Status GroupMember::Member::claim(u32 rank) {
-  const Options options = options_of(rank);
-  PERDURA_ASSIGN(const bool is_ours, store::SharedVolume::is_open(uri_of(rank), options.region));
-  if (is_ours) return {};
-  media::MediumOptions wanted;
-  wanted.create = false;
-  wanted.allow_network_filesystem = options.allow_network_filesystem;
-  wanted.use_io_uring = internal_.use_io_uring;
-  auto opened = media::open_medium(uri_of(rank), wanted);
-  if (!opened) return opened.failure().code == Code::kNotFound ? Status{} : opened.failure();
-  claimed_[rank] =
-      internal_.wrap ? internal_.wrap(std::move(opened->medium)) : std::move(opened->medium);
-  return {};
-}
-
 GroupLook GroupMember::Member::look_at(u32 rank) {
-  const Status claimed = guarded([&] { return claim(rank); });
+  const std::string uri = uri_of(rank);
+  const Options options = options_of(rank);
+  const Status claimed = guarded([&] { return claims_.claim(rank, uri, options, internal_); });
   if (!claimed) {
     GroupLook look;
     look.fail(claimed.failure());
     return look;
   }
-  const InternalOptions internal{
-      .wrap = internal_.wrap, .opened = [&]() -> std::unique_ptr<media::Medium> {
-        const auto found = claimed_.find(rank);
-        return found == claimed_.end() ? nullptr : std::make_unique<media::Lent>(*found->second);
-      }};
-  return store::look_at_group(uri_of(rank), options_of(rank), internal);
-}
-
-/// nullptr: it was not there.
-std::unique_ptr<media::Medium> GroupMember::Member::take_claimed(u32 rank) {
-  const auto claimed = claimed_.extract(rank);
-  return claimed.empty() ? nullptr : std::move(claimed.mapped());
+  return store::look_at_group(
+      uri, options, {.wrap = internal_.wrap, .opened = [&] { return claims_.lend(rank); }});
 }
 
 // Each its own, and then those of ranks that are no more, as far as rank 0's says that there were.
@@ -292,28 +263,26 @@ void GroupMember::Member::take_back(const std::vector<GroupLook>& looks) {
   });
   all_or_none(done, "go back to the version that all have");
   all_or_none(guarded([&] { return remove_stale(looks[me]); }), "make room for its store");
-  std::erase_if(claimed_, [me](const auto& each) { return each.first != me; });  // they are read
+  claims_.keep_only(me);  // the others are read
 }
 
 Status GroupMember::Member::take_back(u32 rank, const GroupLook& look) {
   const std::optional<u64> version = look.find(decided_.version);
   if (!version || *version == look.region_version) return {};
   if (is_mutant("group_stays_ahead")) return {};
-  const auto claimed = claimed_.find(rank);
-  if (claimed == claimed_.end())
+  if (!claims_.has(rank))
     return Failure{Code::kLocked,
                    "'" + uri_of(rank) +
                        "' is open in this process for another region, and has a version that the "
                        "others lack; close it first"};
-  return store::take_back(std::make_unique<media::Lent>(*claimed->second), options_of(rank).region,
-                          look.region_version);
+  return store::take_back(claims_.lend(rank), options_of(rank).region, look.region_version);
 }
 
 // From when the group had more ranks than the version has.
 Status GroupMember::Member::remove_stale(const GroupLook& look) {
   if (look.kind != GroupLook::Kind::kMember || look.find(decided_.version)) return {};
   PERDURA_ASSERT(peers_->rank() >= decided_.version.ranks);
-  take_claimed(peers_->rank()).reset();
+  claims_.take(peers_->rank()).reset();
   const std::string region = options_of(peers_->rank()).region;
   if (region.empty()) return media::remove_medium(uri_of(peers_->rank()));
   return store::remove_region(uri_of(peers_->rank()), region, {});
@@ -341,8 +310,8 @@ Status GroupMember::Member::open_own() {
   options.versions_kept = std::max(options.versions_kept, 2u);  // what is ahead can be taken back
   if (goes_to_others()) options.lazy_recovery = false;
   InternalOptions internal = internal_;
-  const bool was_there = claimed_.contains(me);
-  internal.opened = [this, me] { return take_claimed(me); };
+  const bool was_there = claims_.has(me);
+  internal.opened = [this, me] { return claims_.take(me); };
   PERDURA_ASSIGN(auto runtime, Runtime::open(uri_of(me), options, internal));
   store_.emplace(StoreAccess::store(std::move(runtime)));
   Runtime& opened = store_->runtime();
