@@ -203,8 +203,9 @@ void RadosLock::renew() {
     guard.unlock();
     const int done = lock(true);
     const Status checked =
-        done >= 0 || done == -EBUSY
-            ? check()
+        done >= 0 || done == -EBUSY ? check()
+        : done == -ESHUTDOWN
+            ? Status{taken_over()}
             : rados_failure(done, "cannot renew the lease of '" + wanted_.medium + "'");
     guard.lock();
     if (checked) continue;

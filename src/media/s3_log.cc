@@ -300,8 +300,8 @@ Result<bool> S3Log::append(S3Exchange& exchange, Entry entry) {
       const S3Answer answer,
       exchange.ask({.method = "PUT", .name = entry_name(number), .end = text, .if_none = true}));
   bool is_ours = answer.good();
-  if (answer.status == 412 && answer.repeated) {
-    // It may be this one, put by the attempt before.
+  if (answer.status == 412) {
+    // It may be this one, put by the attempt before, or by whoever passed it on and did so twice.
     PERDURA_ASSIGN(const S3Answer found, exchange.ask({.name = entry_name(number)}));
     if (!found.good() && found.status != 404)
       return s3_failure(place_, found, "cannot read '" + name_ + "'");

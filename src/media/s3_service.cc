@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <unordered_map>
 #include <unordered_set>
@@ -146,7 +147,8 @@ class S3Service final : public ObjectService {
     explicit Channel(S3Service& service) : service_(service) {}
     ~Channel() override {
       (void)guarded([&] { return drain(0); });
-      if (exchange_) service_.put_back(std::move(exchange_));
+      // What is under way still ends with it: the bytes that it sends go.
+      if (exchange_ && exchange_->under_way() == 0) service_.put_back(std::move(exchange_));
     }
 
     Status put(u64 place, Bytes data) override {
@@ -160,9 +162,12 @@ class S3Service final : public ObjectService {
                         .body = data,
                         .end = std::string(reinterpret_cast<const char*>(&end), sizeof end)};
       bytes_ += data.size();
+      const u64 turn = ++begun_;
+      under_way_.insert(turn);
       PERDURA_TRY(exchange_->start(std::move(request),
-                                   [this, place, mine, length = data.size()](S3Answer&& answer) {
+                                   [=, this, length = data.size()](S3Answer&& answer) {
                                      bytes_ -= length;
+                                     under_way_.erase(turn);
                                      if (!answer.good()) return note(answer);
                                      // What was there before is not needed any more.
                                      if (const auto former = service_.is_put(place, mine))
@@ -186,8 +191,13 @@ class S3Service final : public ObjectService {
 
     Status drain(size_t pending_max) override {
       if (!exchange_) return {};
-      Status done = exchange_->wait(pending_max);
+      // Puts end in any order, each the sooner the fewer attempts it takes; their bytes stay for
+      // those that are the youngest alone.
+      Status done;
+      while (done && !under_way_.empty() && *under_way_.begin() + pending_max <= begun_)
+        done = exchange_->wait(exchange_->under_way() - 1);
       if (pending_max == 0) {
+        if (done) done = exchange_->wait(0);
         for (const std::string& each : std::exchange(superseded_, {}))
           if (done) done = remove(each);
         if (done) done = exchange_->wait(0);
@@ -221,7 +231,9 @@ class S3Service final : public ObjectService {
 
     S3Service& service_;
     std::unique_ptr<S3Exchange> exchange_;
-    u64 bytes_ = 0;  ///< under way
+    u64 bytes_ = 0;            ///< under way
+    u64 begun_ = 0;            ///< puts
+    std::set<u64> under_way_;  ///< of these, by their turns
     Status failed_;
     std::vector<std::string> superseded_;
     std::unordered_set<u64> asked_;  ///< places of requests that may be under way
