@@ -163,6 +163,7 @@ class Distribution {
       if (const ArrayState* const state = here()) {
         expect_same(*state);
         mine.ranks_here = state->ranks;
+        if (state->ranks == static_cast<std::uint32_t>(group_.size())) expect_same_grid(*state);
       }
       for (int rank = 0; rank < group_.ranks_before(); ++rank) {
         Store* const store = group_.store_of(rank);
@@ -203,6 +204,18 @@ class Distribution {
                                            std::to_string(state.columns) +
                                            " elements; construct it with that size, or "
                                            "another one with another name");
+  }
+
+  // The same number of elements, and other ones.
+  void expect_same_grid(const ArrayState& state) const {
+    if (state.grid_rows == shape_.grid_rows && state.grid_columns == shape_.grid_columns) return;
+    const auto grid = [](std::uint32_t rows, std::uint32_t columns) {
+      return std::to_string(rows) + " x " + std::to_string(columns) + " ranks";
+    };
+    throw Error(Code::kTypeMismatch,
+                describe() + " is distributed over " + grid(state.grid_rows, state.grid_columns) +
+                    ", and would be over " + grid(shape_.grid_rows, shape_.grid_columns) +
+                    "; construct it as what it was made as, an Array or a Matrix");
   }
 
   Part own_part() const { return part_of(shape_, static_cast<unsigned>(group_.rank())); }

@@ -1,5 +1,4 @@
 // perdura check: whether everything in a store is whole.
-#include <algorithm>
 #include <functional>
 
 #include <fmt/format.h>
@@ -56,12 +55,6 @@ std::string whole_text(const CheckReport& report) {
   return text.empty() ? "it has no region yet" : text;
 }
 
-bool is_complete(const CheckReport& report) {
-  return !report.description ||
-         std::ranges::none_of(report.description->regions,
-                              [](const auto& region) { return region.is_unfinished; });
-}
-
 void print_report(const CheckReport& report) {
   u64 damaged = 0;
   for (const Finding& finding : report.findings) {
@@ -74,7 +67,7 @@ void print_report(const CheckReport& report) {
   if (damaged != 0)
     fmt::print("'{}' is damaged: {}\n", report.name, count_text(damaged, "finding"));
   else
-    fmt::print("'{}' is {}: {}\n", report.name, is_complete(report) ? "good" : "incomplete",
+    fmt::print("'{}' is {}: {}\n", report.name, report.incomplete() ? "incomplete" : "good",
                whole_text(report));
 }
 
@@ -91,7 +84,7 @@ int check(const Arguments& arguments) {
   }
   if (arguments.json) fmt::print("{}\n", dump(to_json(*report)));
   else print_report(*report);
-  return report->damaged() ? kDamaged : kGood;
+  return report->damaged() || report->incomplete() ? kDamaged : kGood;
 }
 
 }  // namespace perdura::tools

@@ -217,6 +217,7 @@ Json to_json(const store::CheckReport& report) {
   }
   Json json = {{"store", report.name},
                {"damaged", report.damaged()},
+               {"incomplete", report.incomplete()},
                {"findings", std::move(findings)},
                {"notes", std::move(notes)},
                {"log_blocks", report.log_blocks},

@@ -23,7 +23,7 @@ namespace {
 
 constexpr const char* kStoreHelp =
     "a path, or a URI as the program uses it: file:PATH, dax:PATH, emu:PATH, "
-    "memcached://HOST:PORT/NAME, rados://POOL/NAME";
+    "memcached://HOST:PORT/NAME, rados://POOL/NAME, s3://BUCKET/PREFIX";
 constexpr const char* kRollbackFooter =
     "Makes a new version with the content of the older one, after verifying that. The versions in\n"
     "between are kept as others are, so going back can itself be undone. Who reads the store goes "
@@ -70,8 +70,8 @@ constexpr const char* kFooter =
     "a program may have it open and write to it (not on memcached): it is looked at as it was at "
     "one\n"
     "moment, and the program keeps that until the command ends.\n"
-    "Exit codes: 0 all is well, 1 the store is damaged, 2 wrong usage, no store to look at, or\n"
-    "output that cannot be written.";
+    "Exit codes: 0 all is well, 1 the store is damaged, or a copy that was not completed, 2 wrong\n"
+    "usage, no store to look at, or output that cannot be written.";
 
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& description,
                       Arguments& arguments) {

@@ -30,11 +30,12 @@ struct GroupState {
   /// `era`, and nothing before it can be had.
   u32 alone;
   u32 reserved0;
-  u64 reserved[6];
+  u8 store[16];  ///< whose versions these are: the UUID; in versions of before there is none
+  u64 reserved[4];
 };
 static_assert(sizeof(GroupState) == 128);
 static_assert(offsetof(GroupState, era) == 24 && offsetof(GroupState, base_version) == 40);
 static_assert(offsetof(GroupState, ranks) == 56 && offsetof(GroupState, session) == 64);
-static_assert(offsetof(GroupState, alone) == 72 && offsetof(GroupState, reserved) == 80);
+static_assert(offsetof(GroupState, alone) == 72 && offsetof(GroupState, store) == 80);
 
 }  // namespace perdura::format

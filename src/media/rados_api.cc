@@ -1,8 +1,8 @@
 #include "media/rados_api.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <cerrno>
+#include <cstring>
 
 #include <fmt/format.h>
 
@@ -45,8 +45,7 @@ Result<std::unique_ptr<RadosClient>> RadosClient::connect(const Wanted& wanted) 
   (void)api->conf_set(client->cluster_, "client_mount_timeout", patience.c_str());
   done = api->connect(client->cluster_);
   if (done < 0) {
-    const bool is_refused =
-        done == -EACCES || done == -EPERM || done == -ENOENT || done == -EINVAL;
+    const bool is_refused = done == -EACCES || done == -EPERM || done == -ENOENT || done == -EINVAL;
     const std::string remedy =
         is_refused
             ? "see whether the cluster knows the user, and whether its key is where the "

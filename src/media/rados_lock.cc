@@ -63,9 +63,9 @@ int RadosLock::list(std::optional<Locker>& locker) const {
   char tag[256], clients[1024], cookies[8192], addresses[1024];
   size_t tag_length = sizeof tag, clients_length = sizeof clients;
   size_t cookies_length = sizeof cookies, addresses_length = sizeof addresses;
-  const ssize_t count = client_.api().list_lockers(client_.pool(), kLockObject, kLockName, &exclusive, tag,
-                                                   &tag_length, clients, &clients_length, cookies,
-                                                   &cookies_length, addresses, &addresses_length);
+  const ssize_t count = client_.api().list_lockers(
+      client_.pool(), kLockObject, kLockName, &exclusive, tag, &tag_length, clients,
+      &clients_length, cookies, &cookies_length, addresses, &addresses_length);
   if (count > 0) locker = Locker{clients, cookies, addresses};  // the first, where each ends with 0
   return static_cast<int>(std::min<ssize_t>(count, 0));
 }
@@ -156,8 +156,8 @@ Status RadosLock::evict(const Locker& locker) {
                     wanted_.medium, who, owner ? " on " + owner->host : "", wanted_.lease_s,
                     kTakeoverRemedy)};
   PERDURA_TRY(keep_out(who + ", which has", locker.address));
-  const int broken = client_.api().break_lock(client_.pool(), kLockObject, kLockName, locker.client.c_str(),
-                                              locker.cookie.c_str());
+  const int broken = client_.api().break_lock(client_.pool(), kLockObject, kLockName,
+                                              locker.client.c_str(), locker.cookie.c_str());
   wanted_.same_address = broken == -ESHUTDOWN;
   if (broken < 0 && broken != -ENOENT)
     return rados_failure(broken, "cannot take '" + wanted_.medium + "' over");
@@ -169,7 +169,8 @@ Status RadosLock::check() {
   const std::string text = owner_.text();
   const std::unique_ptr<void, void (*)(rados_read_op_t)> operation(api.create_read_op(),
                                                                    api.release_read_op);
-  api.read_op_cmpxattr(operation.get(), kLockOwner, LIBRADOS_CMPXATTR_OP_EQ, text.data(), text.size());
+  api.read_op_cmpxattr(operation.get(), kLockOwner, LIBRADOS_CMPXATTR_OP_EQ, text.data(),
+                       text.size());
   const int done = api.read_op_operate(operation.get(), client_.pool(), kLockObject, 0);
   if (done >= 0) return {};
   if (done == -ECANCELED || done == -ENODATA || done == -ENOENT || done == -ESHUTDOWN)

@@ -136,14 +136,36 @@ class RadosService final : public ObjectService {
     } else if (got != -ENOENT) {
       return failed(got, "cannot read the head of");
     } else if (!create) {
+      PERDURA_TRY(expect_no_objects());
       return Failure{Code::kNotFound,
                      "cannot open the store '" + name_ + "': the pool has none of this name"};
     } else {
+      PERDURA_TRY(expect_no_objects());
       PERDURA_ASSIGN(head_, new_object_head(kHeadKind));
       PERDURA_TRY(put_head(head_));
     }
     objects_begin_ = fmt::format("{:016x}.", head_.nonce);
     return head_.size;
+  }
+
+  /// The head is the first that a store has, and goes last.
+  Status expect_no_objects() {
+    rados_list_ctx_t listing = nullptr;
+    int done = api_.nobjects_list_open(pool(), &listing);
+    if (done < 0) return failed(done, "cannot list the objects of");
+    std::string found;
+    const char* object = nullptr;
+    while (found.empty() &&
+           (done = api_.nobjects_list_next(listing, &object, nullptr, nullptr)) >= 0)
+      if (std::string_view(object) != kHead && std::string_view(object) != "lock") found = object;
+    api_.nobjects_list_close(listing);
+    if (!found.empty())
+      return Failure{Code::kCorrupt,
+                     fmt::format("'{}' has lost its object 'head', and has others, such as '{}'; "
+                                 "restore the store from a copy, or remove them ('rados rm', in "
+                                 "the namespace perdura.{}) to begin anew",
+                                 name_, found, client_->wanted().name)};
+    return done == -ENOENT ? Status{} : failed(done, "cannot list the objects of");
   }
 
   /// Everything but the lock. When it is cut short, it can be done again: the head goes last.

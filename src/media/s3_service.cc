@@ -164,15 +164,15 @@ class S3Service final : public ObjectService {
       bytes_ += data.size();
       const u64 turn = ++begun_;
       under_way_.insert(turn);
-      PERDURA_TRY(exchange_->start(std::move(request),
-                                   [=, this, length = data.size()](S3Answer&& answer) {
-                                     bytes_ -= length;
-                                     under_way_.erase(turn);
-                                     if (!answer.good()) return note(answer);
-                                     // What was there before is not needed any more.
-                                     if (const auto former = service_.is_put(place, mine))
-                                       superseded_.push_back(service_.object_at(place, *former));
-                                   }));
+      PERDURA_TRY(
+          exchange_->start(std::move(request), [=, this, length = data.size()](S3Answer&& answer) {
+            bytes_ -= length;
+            under_way_.erase(turn);
+            if (!answer.good()) return note(answer);
+            // What was there before is not needed any more.
+            if (const auto former = service_.is_put(place, mine))
+              superseded_.push_back(service_.object_at(place, *former));
+          }));
       while (bytes_ > kS3InFlightBytesMax && exchange_->under_way() != 0)
         PERDURA_TRY(exchange_->wait(exchange_->under_way() - 1));
       return exchange_->wait(kS3InFlightMax);

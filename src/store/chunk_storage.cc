@@ -1,5 +1,6 @@
 // A region in chunks, which versions share.
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "commit/remap_engine.hpp"
@@ -40,6 +41,7 @@ class ChunkStorage final : public Storage {
     for (const format::VersionRecord& each : kept)
       if (each.version == content_version_ && each.source.version != 0) {
         content_version_ = each.source.version;
+        content_store_ = std::to_array(each.source.uuid);
         break;
       }
     return {};
@@ -47,6 +49,7 @@ class ChunkStorage final : public Storage {
 
   u64 durable_version() const override { return durable_version_; }
   u64 content_version() const override { return content_version_; }
+  std::optional<std::array<u8, 16>> content_store() const override { return content_store_; }
 
   Result<std::unique_ptr<region::Region>> map(const format::RegionRecord& record) override {
     return region::Region::map_chunks(volume_, record, *chunks_.space, chunks_.backed_bytes());
@@ -93,6 +96,7 @@ class ChunkStorage final : public Storage {
   ChunkRecovery chunks_;
   u64 durable_version_ = 0;
   u64 content_version_ = 0;
+  std::optional<std::array<u8, 16>> content_store_;
   std::optional<commit::PageSet> zeroed_;  ///< damaged, and so in no version
   std::unique_ptr<ChunkLoader> loader_;
   bool loads_lazily_ = false;

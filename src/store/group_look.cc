@@ -74,6 +74,12 @@ Status look_into(Runtime& runtime, GroupLook& look) {
     look.count = look.kind == Kind::kNew ? 1 : 0;
     return {};
   }
+  const bool says_whose = !std::ranges::all_of(state->store, [](u8 byte) { return byte == 0; });
+  if (says_whose && !std::ranges::equal(state->store, runtime.content_store()))
+    return Failure{Code::kForeign,
+                   "it is a copy of the store of rank " + std::to_string(state->rank) +
+                       " of a group, or of a backup of it, with versions of its own; give the "
+                       "group what `perdura restore` makes of a backup"};
   look.kind = Kind::kMember;
   look.rank = state->rank;
   std::copy_n(state->group, sizeof look.group, look.group);

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/assert.hpp"
+#include "base/checksum.hpp"
 #include "base/mutant.hpp"
 #include "commit/agreement.hpp"
 #include "media/medium.hpp"
@@ -99,6 +100,10 @@ class GroupMember::Member final : public Agreement {
  private:
   // --- opening
   Status check_options() const {
+    if (size() > 1 && uri_of(0) == uri_of(1) && options_of(0).region == options_of(1).region)
+      return Failure{Code::kInvalidArgument,
+                     "all ranks would have one store, '" + pattern_ +
+                         "'; write %r in its name for the rank, as in file:state-%r.pd"};
     if (!options_.read_only && options_.version == 0) return {};
     return Failure{Code::kInvalidArgument,
                    "a group is opened to write; to read a rank's store open that one alone"};
@@ -310,6 +315,8 @@ Status GroupMember::Member::open_own() {
   options.versions_kept = std::max(options.versions_kept, 2u);  // what is ahead can be taken back
   if (goes_to_others()) options.lazy_recovery = false;
   InternalOptions internal = internal_;
+  // One behind the other: with fewer ranks several stores are open in one process.
+  internal.first_place = checksum(pattern_.data(), pattern_.size()) % (1 << 20) + 1 + me;
   const bool was_there = claims_.has(me);
   internal.opened = [this, me] { return claims_.take(me); };
   PERDURA_ASSIGN(auto runtime, Runtime::open(uri_of(me), options, internal));
@@ -363,6 +370,7 @@ void GroupMember::Member::begin_era(u64 era, const u64 (&group)[2]) {
   state.ranks = size();
   state.ranks_before = ranks_of_newest_;
   state.session = runtime.volume().state().session;
+  std::memcpy(state.store, runtime.volume().superblock().uuid, sizeof state.store);
   Mutator& mutator = runtime.mutators().this_thread();
   const track::InOperation operation(mutator);
   value_or_throw(store::set_group_state(runtime.name(), runtime.heap(), mutator, state));

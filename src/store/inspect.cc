@@ -80,6 +80,11 @@ bool Inspection::is_as_it_was_read(CheckReport& report, size_t before) {
   return false;
 }
 
+bool CheckReport::incomplete() const {
+  return description && std::ranges::any_of(description->regions,
+                                            [](const auto& each) { return each.is_unfinished; });
+}
+
 bool CheckReport::damaged() const {
   return std::any_of(findings.begin(), findings.end(), [](const Finding& finding) {
     return finding.severity == Finding::Severity::kDamage;

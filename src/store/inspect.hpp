@@ -209,6 +209,8 @@ struct CheckReport {
   u64 pending_pages = 0;  ///< that do not, and that the log brings up to date
   u64 chunks = 0;         ///< of all kept versions, that fit their checksums
   bool damaged() const;
+  /// A region of it is a copy that was not completed.
+  bool incomplete() const;
 };
 
 /// `what` names the step, `done` of `total` bytes are behind it.

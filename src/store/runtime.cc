@@ -181,6 +181,11 @@ Status Runtime::open_region() {
   return {};
 }
 
+std::array<u8, 16> Runtime::content_store() const {
+  if (const auto other = storage_->content_store()) return *other;
+  return std::to_array(volume_->superblock().uuid);
+}
+
 // Where the program wants it, else where it was, else where there is room, also for the store's
 // other regions: they may be opened later. Two stores opened at once may choose the same range; the
 // one that maps it first has it.
@@ -195,9 +200,10 @@ Status Runtime::map_region() {
   for (;;) {
     if (record_.address == 0) {
       // The store's id is random, and its regions follow each other.
-      PERDURA_ASSIGN(record_.address,
-                     region::Region::choose_address(format::reserved_bytes(record_), others,
-                                                    volume_->store_id() + record_.region));
+      const u64 first =
+          internal_.first_place != 0 ? internal_.first_place : volume_->store_id() + record_.region;
+      PERDURA_ASSIGN(record_.address, region::Region::choose_address(
+                                          format::reserved_bytes(record_), others, first));
     }
     auto mapped = storage_->map(record_);
     if (mapped) {

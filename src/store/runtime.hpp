@@ -1,6 +1,7 @@
 // An open store: the parts put together, opened in order and closed in reverse.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -42,6 +43,8 @@ struct InternalOptions {
   WrapMedium wrap = {};
   /// What is opened instead of what the URI names, where it gives one; it is wrapped already.
   std::function<std::unique_ptr<media::Medium>()> opened = {};
+  /// Where the search for the address of a region that is made now begins, in regions; 0: anywhere.
+  u64 first_place = 0;
   /// For a store that is made now, with a page tracker: a forked child gets a copy of the region
   /// and may go on using it as memory; the store stays the parent's.
   bool children_inherit = false;
@@ -105,6 +108,8 @@ class Runtime {
   const format::RegionRecord& record() const { return record_; }
   /// Of which version its content was when it was opened (Storage::content_version).
   u64 content_version() const { return content_version_; }
+  /// The UUID of the store whose version that is: this one's, or a backup's original's.
+  std::array<u8, 16> content_store() const;
   region::Volume& volume() { return *volume_; }
   track::Mutators& mutators() { return *mutators_; }
   track::Tracker& tracker() { return *tracker_; }

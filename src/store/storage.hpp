@@ -11,8 +11,10 @@
 // engine_kinds.cc; region/engine_rules.hpp says what the directory may hold of it.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <perdura/options.hpp>
@@ -52,6 +54,8 @@ class Storage {
   virtual u64 durable_version() const = 0;
   /// Of which version its content is: of another one than itself if that was rolled back to.
   virtual u64 content_version() const { return durable_version(); }
+  /// The UUID of the store whose version that is, where it is not this one's.
+  virtual std::optional<std::array<u8, 16>> content_store() const { return std::nullopt; }
   /// At the record's address. kAddressTaken: it can be called again with another one.
   virtual Result<std::unique_ptr<region::Region>> map(const format::RegionRecord& record) = 0;
   /// What must be in memory before a tracker watches it.

@@ -149,6 +149,18 @@ TEST_F(RadosMediumTest, WhatIsNoObjectIsAnError) {
   expect_failure(medium->read(0, got.span()), Code::kCorrupt, "has no object of");
 }
 
+TEST_F(RadosMediumTest, AStoreThatLostItsHeadIsNoNewOne) {
+  {
+    const auto medium = open(uri());
+    ASSERT_TRUE(medium->grow(4 * kUnit, true));
+  }
+  ASSERT_EQ(client().api().remove(client().pool(), "head"), 0);
+  expect_failure(media::open_medium(uri(), {}), Code::kCorrupt, "has lost its object 'head'");
+  media::MediumOptions options;
+  options.create = false;
+  expect_failure(media::open_medium(uri(), options), Code::kCorrupt, "to begin anew");
+}
+
 TEST_F(RadosMediumTest, ARecordThatAnotherOneHasWrittenIsNotOverwritten) {
   const AlignedBuffer data = random_bytes(kUnit, 3);
   const auto medium = open(uri());

@@ -276,6 +276,26 @@ class ModelRados {
       return start(io, completion, name,
                    [name = std::string(name)](ModelRados& model) { return remove(model, name); });
     };
+    api.nobjects_list_open = [](rados_ioctx_t io, rados_list_ctx_t* listing) {
+      Client& client = of(io);
+      auto names = std::make_unique<Listing>();
+      const int done = ask(client, "list", [&](ModelRados& model) {
+        for (const auto& each : model.objects_) names->names.push_back(each.first);
+        return 0;
+      });
+      if (done >= 0) *listing = names.release();
+      return done;
+    };
+    api.nobjects_list_next = [](rados_list_ctx_t listing, const char** name, const char**,
+                                const char**) {
+      auto& names = *static_cast<Listing*>(listing);
+      if (names.at == names.names.size()) return -ENOENT;
+      *name = names.names[names.at++].c_str();
+      return 0;
+    };
+    api.nobjects_list_close = [](rados_list_ctx_t listing) {
+      delete static_cast<Listing*>(listing);
+    };
     api.create_write_op = [] { return static_cast<rados_write_op_t>(new WriteSteps); };
     api.release_write_op = [](rados_write_op_t steps) { delete static_cast<WriteSteps*>(steps); };
     api.write_op_cmpxattr = [](rados_write_op_t steps, const char* attribute, uint8_t,

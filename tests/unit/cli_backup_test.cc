@@ -142,7 +142,8 @@ TEST_F(CliBackup, ACopyThatWasCutShortIsIncomplete) {
   };
   ASSERT_FALSE(store::copy(place("s"), place("c"), cut));
   const Outcome outcome = run("check c");
-  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(Json::parse(run("check --json c").out)["incomplete"], true);
   EXPECT_NE(outcome.out.find("is incomplete: the copy to it was not completed"), std::string::npos)
       << outcome.out;
   ASSERT_EQ(run("copy s c").exit_code, 0);

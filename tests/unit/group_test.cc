@@ -13,7 +13,9 @@
 
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <filesystem>
+#include <vector>
 
 #include <perdura/detail/group.hpp>
 
@@ -24,6 +26,7 @@
 #include "support/files.hpp"
 #include "support/group_of_threads.hpp"
 #include "support/memcached_server.hpp"
+#include "support/process.hpp"
 #include "support/wrapped_store.hpp"
 
 namespace perdura::test {
@@ -595,6 +598,104 @@ TEST(Group, BackupsCountAsWhatTheyAreOf) {
   EXPECT_NE(sentence, "");
   back_up(0);
   EXPECT_EQ(open_backups(), 6u) << sentence;
+}
+
+// It has numbers of its own, and would show another version than the others.
+TEST(Group, ACopyOfABackupIsNoRanks) {
+  const TempDir dir(TempDir::kMemory);
+  const std::string uri = "file:" + dir.path("rank-%r.pd");
+  const auto at = [&](const char* name, unsigned rank) {
+    return "file:" + dir.path(std::string(name) + "-" + std::to_string(rank) + ".pd");
+  };
+  for (std::uint64_t number = 1; number <= 3; ++number) {
+    run_ranks(2, [&](unsigned rank, Peers peers) {
+      const auto group = GroupMember::open(std::move(peers), uri, options_of(Engine::kRedoLog));
+      set(group->store(), rank, number);
+      group->point();
+    });
+    if (number != 2) value_or_throw(store::back_up(store::of_rank(uri, 0, 2), at("b", 0), {}));
+    value_or_throw(store::back_up(store::of_rank(uri, 1, 2), at("b", 1), {}));
+  }
+  const auto open_at = [&](const char* name) {
+    std::string sentence;
+    run_ranks(2, [&](unsigned rank, Peers peers) {
+      try {
+        GroupMember::open(std::move(peers), "file:" + dir.path(std::string(name) + "-%r.pd"),
+                          options_of(Engine::kRemap));
+      } catch (const Error& error) {
+        if (rank == 0) sentence = error.what();
+      }
+    });
+    return sentence;
+  };
+  store::CopyOptions to_log;
+  to_log.engine = Engine::kRedoLog;
+  for (unsigned rank = 0; rank < 2; ++rank) {
+    value_or_throw(store::copy(at("b", rank), at("copy", rank), {}));
+    value_or_throw(store::copy(at("b", rank), at("log", rank), to_log));
+    value_or_throw(store::back_up(at("b", rank), at("again", rank), {}));
+    value_or_throw(store::restore(at("b", rank), at("restored", rank), {}));
+  }
+  for (const char* const name : {"copy", "log", "again"})
+    EXPECT_NE(open_at(name).find("it is a copy of the store of rank 0 of a group"),
+              std::string::npos)
+        << name << ": " << open_at(name);
+  EXPECT_EQ(open_at("restored"), "");
+  EXPECT_EQ(open_at("b"), "");
+}
+
+TEST(Group, AllRanksInOneStoreAreToldHow) {
+  const TempDir dir(TempDir::kMemory);
+  run_ranks(2, [&](unsigned, Peers peers) {
+    expect_error(
+        [&] {
+          GroupMember::open(std::move(peers), "file:" + dir.path("one.pd"),
+                            options_of(Engine::kRemap));
+        },
+        Code::kInvalidArgument, "write %r in its name");
+  });
+}
+
+/// Of a process that is all ranks, as far as they tell each other anything.
+class PeersLikeThisOne final : public GroupPeers {
+ public:
+  PeersLikeThisOne(unsigned rank, unsigned size) : rank_(rank), size_(size) {}
+  unsigned rank() const override { return rank_; }
+  unsigned size() const override { return size_; }
+  void minimum(std::int64_t*, std::size_t) override {}
+  void gather(const void* mine, std::size_t bytes, void* all) override {
+    for (unsigned rank = 0; rank < size_; ++rank)
+      std::memcpy(static_cast<std::byte*>(all) + rank * bytes, mine, bytes);
+  }
+
+ private:
+  const unsigned rank_, size_;
+};
+
+// With fewer ranks any of them are open in one process: each made in a process of its own.
+TEST(Group, StoresOfManyRanksHaveAddressesOfTheirOwn) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "their memory leaves less room for regions";
+#endif
+  const TempDir dir(TempDir::kMemory);
+  const std::string uri = "file:" + dir.path("rank-%r.pd");
+  Options options = options_of(Engine::kRemap);
+  options.region_limit_bytes = std::uint64_t{64} << 30;
+  constexpr unsigned kMany = 24;
+  for (unsigned rank = 0; rank < kMany; ++rank)
+    ASSERT_EQ(in_child([&]() -> std::string {
+                const auto group = GroupMember::open(
+                    std::make_unique<PeersLikeThisOne>(rank, kMany), uri, options);
+                set(group->store(), rank, 1);
+                group->point();
+                return "";
+              }),
+              "");
+  std::vector<Store> all;
+  for (unsigned rank = 0; rank < kMany; ++rank) {
+    all.push_back(Store::open(store::of_rank(uri, rank, kMany), options));
+    EXPECT_EQ(all.back().find_root<Value>("value")->rank, rank);
+  }
 }
 
 TEST(Group, StoresMayHaveAliases) {

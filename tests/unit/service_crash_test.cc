@@ -256,8 +256,8 @@ void explore(Fate fate, const std::function<Service(u64 seed)>& service_of) {
   std::printf("%zu cases\n", cases);
 }
 
-// A few buffers in turn, each written anew when drain() says that only younger writes are under way:
-// whatever the order is in which a service ends them.
+// A few buffers in turn, each written anew when drain() says that only younger writes are under
+// way: whatever the order is in which a service ends them.
 void expect_buffers_are_sent_before_they_are_used_again(media::Medium& medium) {
   constexpr u64 kWrites = 60, kBuffers = 3;
   ASSERT_TRUE(medium.grow(kWrites * kPageBytes, false));
