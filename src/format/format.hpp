@@ -46,6 +46,9 @@ constexpr u64 kKnownIncompatible = kFeatureAliases | kFeatureRemap | kFeatureObj
                                    kFeatureCopies | kFeatureOverflow | kFeatureUnfinished;
 
 constexpr u32 kRegionsMax = 16;  ///< numbered from 1
+/// In Superblock::unfinished: of a backup, whose original the store is going to be.
+constexpr u64 kUnfinishedRestore = u64{1} << 63;
+static_assert(kRegionsMax < 63);
 constexpr u64 kRegionBytesMax = u64{1} << 44;
 constexpr u64 kAddressEnd = u64{1} << 47;  ///< of a program's address space
 constexpr u32 kAliasesMax = 256;

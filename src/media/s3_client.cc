@@ -241,9 +241,9 @@ Status CurlExchange::send(Transfer& transfer) {
   const long patience = static_cast<long>(std::max<u64>(place_.timeout_ms, 1));
   api_.easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, patience);
   api_.easy_setopt(easy, CURLOPT_TIMEOUT_MS, patience);
-  // Of an attempt of which nothing is heard any more there is time for others.
+  // Of an attempt of which nothing is heard any more there is time for another one.
   api_.easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
-  api_.easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, std::max(patience / 1000 / 4, 1L));
+  api_.easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, std::max(patience / 2000, 1L));
   api_.easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_header);
   api_.easy_setopt(easy, CURLOPT_HEADERDATA, &transfer.answer);
   api_.easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body);

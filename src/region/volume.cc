@@ -326,14 +326,30 @@ Status Volume::add_region(const RegionRecord& record) {
   return add_region_locked(record);
 }
 
-Status Volume::add_unfinished_region(const RegionRecord& record) {
+Status Volume::add_unfinished_region(const RegionRecord& record, bool restores) {
   std::lock_guard lock(mutex_);
-  const u64 bit = u64{1} << index_of(record.region);
-  superblock_.unfinished |= bit;
+  const u64 before = superblock_.unfinished;
+  superblock_.unfinished |= u64{1} << index_of(record.region);
+  if (restores) superblock_.unfinished |= format::kUnfinishedRestore;
   Status added = add_region_locked(record);
-  if (!added) superblock_.unfinished &= ~bit;
+  if (!added) superblock_.unfinished = before;
   return added;
 }
+
+bool Volume::is_unfinished_restore() const {
+  std::lock_guard lock(mutex_);
+  return (superblock_.unfinished & format::kUnfinishedRestore) != 0;
+}
+
+namespace {
+
+// A restore is over with the last of its regions.
+u64 without_region(u64 unfinished, u32 region) {
+  unfinished &= ~(u64{1} << index_of(region));
+  return unfinished == format::kUnfinishedRestore ? 0 : unfinished;
+}
+
+}  // namespace
 
 bool Volume::is_unfinished(u32 region) const {
   std::lock_guard lock(mutex_);
@@ -353,7 +369,8 @@ Status Volume::check_finished(const RegionRecord& record) const {
 Status Volume::finish_regions(std::span<const u32> regions) {
   std::lock_guard lock(mutex_);
   const Superblock before = superblock_;
-  for (const u32 region : regions) superblock_.unfinished &= ~(u64{1} << index_of(region));
+  for (const u32 region : regions)
+    superblock_.unfinished = without_region(superblock_.unfinished, region);
   if (superblock_.unfinished == before.unfinished) return {};
   superblock_.incompatible_features = features_of_regions();
   Status written = write_superblock();
@@ -389,7 +406,7 @@ Status Volume::add_region_locked(const RegionRecord& record) {
 Status Volume::remove_region(u32 region) {
   std::lock_guard lock(mutex_);
   PERDURA_TRY(check_unread(region));
-  u64 unfinished = superblock_.unfinished & ~(u64{1} << index_of(region));
+  u64 unfinished = without_region(superblock_.unfinished, region);
   std::vector<RegionRecord> regions = regions_;
   std::vector<Extent> extents = extents_;
   std::erase_if(regions, [&](const RegionRecord& each) { return each.region == region; });

@@ -85,8 +85,11 @@ class Volume {
   /// A number and a name that no other has. One with chunks gets space for its version records.
   Status add_region(const format::RegionRecord& record);
   /// The same of one that a copy is written to: it has no version until finish_regions().
-  Status add_unfinished_region(const format::RegionRecord& record);
+  /// `restores`: of a backup, whose original the store is going to be.
+  Status add_unfinished_region(const format::RegionRecord& record, bool restores);
   bool is_unfinished(u32 region) const;
+  /// A restore to it was begun, and not completed.
+  bool is_unfinished_restore() const;
   /// kNotFound of one that is unfinished, with what to do about it.
   Status check_finished(const format::RegionRecord& record) const;
   /// The copies to these regions are complete, and durable: from now on they are what they hold.

@@ -1,6 +1,9 @@
 #include "store/backup.hpp"
 
+#include <sys/random.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -202,7 +205,8 @@ Result<u32> free_number(const region::Volume& volume) {
 /// The one that the volume has of this name, which must be as wanted, or a new one that is
 /// unfinished.
 Result<format::RegionRecord> find_or_make(region::Volume& volume,
-                                          const format::RegionRecord& wanted, u32 number = 0) {
+                                          const format::RegionRecord& wanted, u32 number,
+                                          bool restores) {
   if (const auto there = find_region(volume, region::region_name(wanted))) {
     if (have_one_form(wanted, *there)) return *there;
     return Failure{Code::kMisuse,
@@ -219,7 +223,7 @@ Result<format::RegionRecord> find_or_make(region::Volume& volume,
   if (region::engine_rules(made).needs_bytes && volume.medium().linear() == nullptr)
     return Failure{Code::kUnsupported,
                    "'" + volume.name() + "' can hold chunks alone; choose --engine chunks"};
-  PERDURA_TRY(volume.add_unfinished_region(made));
+  PERDURA_TRY(volume.add_unfinished_region(made, restores));
   return made;
 }
 
@@ -247,7 +251,7 @@ Result<format::RegionRecord> backup_region(region::Volume& volume,
     return Failure{Code::kInvalidArgument,
                    "a backup keeps 1 to 1024 versions, not " + std::to_string(kept)};
   return find_or_make(volume, record_of(record, Engine::kRemap, backup_chunk_bytes(record), kept),
-                      number);
+                      number, false);
 }
 
 Status check_lineage(const region::Volume& volume, const VersionTarget& to,
@@ -346,13 +350,22 @@ class Copying {
   }
 
   Result<CopiedRegion> copy(const format::RegionRecord& record) {
+    if (to_.is_unfinished_restore())
+      return Failure{Code::kMisuse,
+                     "a restore to '" + to_.name() +
+                         "' was begun and not completed: it is going to be the store that its "
+                         "backup was made of, and no copy of another one; begin the same restore "
+                         "again, remove what there is with `perdura remove`, or choose another "
+                         "place"};
     PERDURA_ASSIGN(const auto source, open(record));
+    // A restore may have got no further than its identity.
+    if (to_.regions().empty()) PERDURA_TRY(become_another());
     format::RegionRecord wanted = record;
     if (options_.engine)
       wanted = record_of(record, *options_.engine, record.chunk_bytes, kept_of(record));
     return fill(*source, record, wanted,
                 source_mark(from_, record, source->version(), source->record_checksum()),
-                source->version());
+                source->version(), false);
   }
 
   Result<CopiedRegion> restore(const format::RegionRecord& record) {
@@ -371,7 +384,7 @@ class Copying {
       PERDURA_ASSIGN(wanted, record_of(record, origin));
     }
     // What it is from then on is a version of its own.
-    return fill(*source, record, wanted, {}, origin.version);
+    return fill(*source, record, wanted, {}, origin.version, true);
   }
 
   /// All of them are complete.
@@ -398,7 +411,7 @@ class Copying {
 
   Result<CopiedRegion> fill(VersionSource& source, const format::RegionRecord& record,
                             const format::RegionRecord& wanted, const format::VersionSource& mark,
-                            u64 version) {
+                            u64 version, bool restores) {
     if (const auto there = find_region(to_, region::region_name(wanted));
         there && !to_.is_unfinished(there->region))
       return Failure{Code::kMisuse,
@@ -406,7 +419,7 @@ class Copying {
                          std::string(region::region_name(wanted)) +
                          "' already, and is not overwritten; choose another place, or remove it "
                          "(`perdura remove`)"};
-    PERDURA_ASSIGN(const format::RegionRecord there, find_or_make(to_, wanted));
+    PERDURA_ASSIGN(const format::RegionRecord there, find_or_make(to_, wanted, 0, restores));
     PERDURA_ASSIGN(const auto target, engine_kind(there).target(to_, there));
     Sending sending = sending_of(mark);
     sending.version = version;
@@ -419,6 +432,13 @@ class Copying {
     done.name = region::region_name(record);
     finished_.push_back(there.region);
     return done;
+  }
+
+  Status become_another() {
+    u8 uuid[16];
+    if (::getrandom(uuid, sizeof uuid, 0) != sizeof uuid)
+      return system_failure(errno, "cannot draw an identity for '" + to_.name() + "'");
+    return to_.set_identity(uuid);
   }
 
   /// The store that a backup was made of. Nothing there may be another one's.

@@ -45,6 +45,16 @@ class Program {
     return whole != 0;
   }
 
+  // What other ranks have of a matrix is not what they have of a vector of as many elements.
+  bool is_no_matrix() {
+    try {
+      const perdura::mpi::Matrix<std::uint64_t> matrix(group_, "vector", vector_.size(), 1);
+      return matrix.grid_rows() == group_.size();
+    } catch (const perdura::Error& error) {
+      return error.code() == perdura::Code::kTypeMismatch;
+    }
+  }
+
   void begin() const {
     if (group_.rank() != 0) return;
     std::printf("begins with version %llu, step %ld, of %d ranks\n",
@@ -106,6 +116,10 @@ int run(int argc, char** argv) {
     program.take_over_step();
     if (!program.is_whole()) {
       std::fprintf(stderr, "what was found is not of one step\n");
+      return 3;
+    }
+    if (!program.is_no_matrix()) {
+      std::fprintf(stderr, "a matrix was constructed in the place of a vector\n");
       return 3;
     }
     program.begin();

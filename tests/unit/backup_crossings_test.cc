@@ -327,6 +327,35 @@ TEST_F(BackupCrossings, DamageThereIsSentAnew) {
 }
 
 // What was sent before an attempt was cut short is compared, and not sent again.
+TEST_F(BackupCrossings, NoCopyGoesOnWithARestore) {
+  write_steps(place("s"), 5, options());
+  write_steps(place("other"), 3, options());
+  value_or_throw(back_up(place("s"), place("b"), {}));
+  const auto uuid_of = [&](const std::string& name) {
+    const auto outline = value_or_throw(store::outline(place(name), {}));
+    return std::string(reinterpret_cast<const char*>(outline.superblock.uuid), 16);
+  };
+  CopyOptions cut;
+  cut.progress_bytes = 64 * kKiB;
+  cut.progress = [](const char*, u64 done, u64 total) {
+    if (done >= total / 2) throw Error(Code::kIo, "cut short");
+  };
+  ASSERT_FALSE(store::restore(place("b"), place("r"), cut));
+  EXPECT_EQ(uuid_of("r"), uuid_of("s"));
+  expect_failure(store::copy(place("other"), place("r"), {}), Code::kMisuse,
+                 "a restore to '" + place("r") + "' was begun and not completed");
+  value_or_throw(store::restore(place("b"), place("r"), {}));
+  EXPECT_EQ(problem_at(place("r"), 5), "");
+  EXPECT_EQ(uuid_of("r"), uuid_of("s"));
+  // Where it is given up, the place is anybody's.
+  ASSERT_FALSE(store::restore(place("b"), place("x"), cut));
+  ASSERT_TRUE(store::remove_region(place("x"), "", {}));
+  value_or_throw(store::copy(place("other"), place("x"), {}));
+  EXPECT_EQ(problem_at(place("x"), 3), "");
+  EXPECT_NE(uuid_of("x"), uuid_of("s"));
+  EXPECT_NE(uuid_of("x"), uuid_of("other"));
+}
+
 TEST_F(BackupCrossings, AnAttemptIsGoneOnWith) {
   struct Stop {};
   write_steps(place("s"), 5, options());
