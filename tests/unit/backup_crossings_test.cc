@@ -349,7 +349,7 @@ TEST_F(BackupCrossings, NoCopyGoesOnWithARestore) {
   EXPECT_EQ(uuid_of("r"), uuid_of("s"));
   // Where it is given up, the place is anybody's.
   ASSERT_FALSE(store::restore(place("b"), place("x"), cut));
-  ASSERT_TRUE(store::remove_region(place("x"), "", {}));
+  value_or_throw(store::remove_region(place("x"), "main", {}));
   value_or_throw(store::copy(place("other"), place("x"), {}));
   EXPECT_EQ(problem_at(place("x"), 3), "");
   EXPECT_NE(uuid_of("x"), uuid_of("s"));
