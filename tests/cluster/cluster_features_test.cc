@@ -162,8 +162,7 @@ TEST_F(ClusterFeatures, CopiesGoFromEachKindOfMediumToEach) {
     for (int i = 0; i < 5; ++i) steps.take();
     store.checkpoint();
   }
-  const std::string places[] = {file("s"),  rados("a"), s3("b"),
-                                rados("c"), s3("d"),    file("e")};
+  const std::string places[] = {file("s"), rados("a"), s3("b"), rados("c"), s3("d"), file("e")};
   for (size_t i = 1; i < std::size(places); ++i) {
     value_or_throw(store::copy(places[i - 1], places[i], {}));
     EXPECT_EQ(problem_of(places[i], 5), "") << places[i];
@@ -274,8 +273,8 @@ TEST_F(ClusterFeatures, RefusedCredentialsAreToldApart) {
 TEST_F(ClusterFeatures, APoolThatIsFullHasNoSpaceUntilItHas) {
   const std::string folder = ceph_conf().substr(0, ceph_conf().rfind('/'));
   const auto ask = [&](const std::string& what) {
-    return std::system(fmt::format("ceph -c '{}' {} >'{}/asked.out' 2>&1", ceph_conf(), what, folder)
-                           .c_str());
+    return std::system(
+        fmt::format("ceph -c '{}' {} >'{}/asked.out' 2>&1", ceph_conf(), what, folder).c_str());
   };
   const std::string pool = fmt::format("small_{}", ::getpid());
   ASSERT_EQ(ask("osd pool create " + pool + " 1"), 0);
