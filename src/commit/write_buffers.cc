@@ -16,14 +16,15 @@ WriteBuffers::WriteBuffers(media::Medium& medium, u64 bytes_max, const media::Si
     : objects_(medium.geometry().objects),
       site_(site),
       buffer_bytes_(objects_ ? bytes_max : std::max(kBufferBytesMin, bytes_max)),
-      buffer_count_(objects_ ? std::clamp(kObjectBytes / buffer_bytes_, kBuffersMin, kObjectsMax)
-                             : std::max(kBuffersMin, kBuffersMax * kBufferBytesMin / buffer_bytes_)),
+      buffer_count_(objects_
+                        ? std::clamp(kObjectBytes / buffer_bytes_, kBuffersMin, kObjectsMax)
+                        : std::max(kBuffersMin, kBuffersMax * kBufferBytesMin / buffer_bytes_)),
       buffers_(buffer_count_ * buffer_bytes_),
       queue_(medium.queue()) {}
 
 Result<std::byte*> WriteBuffers::room(u64 place, u64 length) {
-  const bool follows = !objects_ && bytes_ != 0 && place == place_ + bytes_ &&
-                       bytes_ + length <= buffer_bytes_;
+  const bool follows =
+      !objects_ && bytes_ != 0 && place == place_ + bytes_ && bytes_ + length <= buffer_bytes_;
   if (!follows) {
     PERDURA_TRY(flush());
     place_ = place;
