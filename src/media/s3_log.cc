@@ -82,7 +82,8 @@ Result<S3Log::Entry> S3Log::parse(u64 number, const std::string& content) const 
                                                "store from a copy",
                                                number, name_)};
   entry.pages.resize(entry.fixed.pages);
-  std::memcpy(entry.pages.data(), content.data() + sizeof entry.fixed, pages_bytes);
+  if (pages_bytes != 0)
+    std::memcpy(entry.pages.data(), content.data() + sizeof entry.fixed, pages_bytes);
   entry.rest = content.substr(sizeof entry.fixed + pages_bytes);
   return entry;
 }
