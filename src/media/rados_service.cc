@@ -135,12 +135,11 @@ class RadosService final : public ObjectService {
       std::memcpy(&head_, content.data(), sizeof head_);
     } else if (got != -ENOENT) {
       return failed(got, "cannot read the head of");
-    } else if (!create) {
-      PERDURA_TRY(expect_no_objects());
-      return Failure{Code::kNotFound,
-                     "cannot open the store '" + name_ + "': the pool has none of this name"};
     } else {
       PERDURA_TRY(expect_no_objects());
+      if (!create)
+        return Failure{Code::kNotFound,
+                       "cannot open the store '" + name_ + "': the pool has none of this name"};
       PERDURA_ASSIGN(head_, new_object_head(kHeadKind));
       PERDURA_TRY(put_head(head_));
     }

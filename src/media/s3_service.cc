@@ -161,9 +161,7 @@ class S3Service final : public ObjectService {
                         .name = service_.object_at(place, mine),
                         .body = data,
                         .end = std::string(reinterpret_cast<const char*>(&end), sizeof end)};
-      bytes_ += data.size();
-      const u64 turn = ++begun_;
-      under_way_.insert(turn);
+      const u64 turn = begun_ + 1;
       PERDURA_TRY(
           exchange_->start(std::move(request), [=, this, length = data.size()](S3Answer&& answer) {
             bytes_ -= length;
@@ -173,6 +171,10 @@ class S3Service final : public ObjectService {
             if (const auto former = service_.is_put(place, mine))
               superseded_.push_back(service_.object_at(place, *former));
           }));
+      // Not of one that could not be begun, whose end nobody tells. (That of others wait() tells.)
+      begun_ = turn;
+      bytes_ += data.size();
+      under_way_.insert(turn);
       while (bytes_ > kS3InFlightBytesMax && exchange_->under_way() != 0)
         PERDURA_TRY(exchange_->wait(exchange_->under_way() - 1));
       return exchange_->wait(kS3InFlightMax);

@@ -340,7 +340,7 @@ TEST_F(ClusterFeatures, AnS3StoreWaitsForOsdsAndTheMonitor) {
   EXPECT_LE(found, last + 1);
 }
 
-// Ten minutes of difference are more than a service takes; this process is the one that is wrong.
+// A service takes a quarter of an hour of difference, and no more.
 TEST_F(ClusterFeatures, AClockThatIsWrongIsTold) {
   const std::string library = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
   if (!std::filesystem::exists(library)) GTEST_SKIP() << "there is no libfaketime";

@@ -7,8 +7,6 @@
 // A death is a group that is dropped while one rank, or some, have their version and others do not:
 // a medium that fails stands for the one that died in its middle.
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -285,8 +283,7 @@ TEST_P(Groups, WhatIsLeftOfAFormerJobKeepsTheGroupClosed) {
 #endif
   int said[2];
   ASSERT_EQ(::pipe(said), 0);
-  const pid_t former = ::fork();
-  if (former == 0) {
+  Child former([&]() -> std::string {
     run_ranks(kRanks, [&](unsigned rank, Peers peers) {
       const auto group = open(std::move(peers));
       set(group->store(), rank, 1);
@@ -304,11 +301,12 @@ TEST_P(Groups, WhatIsLeftOfAFormerJobKeepsTheGroupClosed) {
       (void)!::write(said[1], "x", 1);
       for (;;) ::pause();
     });
-  }
+    return "it has ended";
+  });
+  ::close(said[1]);  // so that the end of the child is heard
   char one = 0;
   ASSERT_EQ(::read(said[0], &one, 1), 1);
   ::close(said[0]);
-  ::close(said[1]);
   std::array<std::uint64_t, kRanks> versions{};
   const auto look = [&] {
     for (unsigned rank = 0; rank < kRanks; ++rank)
@@ -331,12 +329,13 @@ TEST_P(Groups, WhatIsLeftOfAFormerJobKeepsTheGroupClosed) {
   }
   for (const std::string& sentence : sentences) {
     EXPECT_TRUE(sentence.starts_with("rank 1's store '" + name_of(1))) << sentence;
-    EXPECT_NE(sentence.find("is open in process " + std::to_string(former)), std::string::npos)
+    EXPECT_NE(sentence.find("is open in process " + std::to_string(former.pid())),
+              std::string::npos)
         << sentence;
   }
   EXPECT_EQ(look(), before);
-  ::kill(former, SIGKILL);
-  ::waitpid(former, nullptr, 0);
+  former.kill();
+  EXPECT_EQ(former.wait(), "");
   EXPECT_EQ(shown(), 1u);
 }
 
