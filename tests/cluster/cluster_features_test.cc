@@ -29,6 +29,7 @@
 #include "support/group_of_threads.hpp"
 #include "support/process.hpp"
 #include "support/reader_steps.hpp"
+#include "support/wait_until.hpp"
 #include "support/wrapped_store.hpp"
 
 namespace perdura::test {
@@ -54,15 +55,6 @@ void set(Store& store, u64 number) {
   const auto operation = store.operation();
   operation.touch(&counter, sizeof counter);
   counter.value = number;
-}
-
-template <class Condition>
-bool wait_until(Condition&& condition) {
-  for (int i = 0; i < 60'000; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
 }
 
 /// What a store shows that somebody opens, in a process whose addresses are free.

@@ -24,6 +24,7 @@
 #include "support/process.hpp"
 #include "support/reader_steps.hpp"
 #include "support/store_places.hpp"
+#include "support/wait_until.hpp"
 
 namespace perdura::test {
 namespace {
@@ -42,14 +43,6 @@ std::string problem_beside(const std::string& uri, u64 step) {
   return in_child([&] { return problem_of(uri, step); });
 }
 
-template <class Condition>
-bool wait_until(Condition&& condition) {
-  for (int i = 0; i < 60'000; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
-}
 bool is_drained(Store& store) {
   return wait_until(
       [&] { return store.durable_version(Where::kDrain) == store.durable_version(); });
