@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <sstream>
 #include <thread>
 
@@ -304,13 +305,15 @@ const OwnerPage& describe_owner() {
   struct Known {
     pid_t pid;
     OwnerPage page;
+    const Known* former;  ///< what a parent knew: never freed, since another thread may read it
   };
   static std::atomic<const Known*> known{nullptr};
   const Known* found = known.load(std::memory_order_acquire);
-  if (found == nullptr || found->pid != ::getpid()) {
-    // Never freed: another thread may be reading it.
-    found = new Known{::getpid(), describe_this_process()};
-    known.store(found, std::memory_order_release);
+  while (found == nullptr || found->pid != ::getpid()) {
+    auto own = std::unique_ptr<const Known>(new Known{::getpid(), describe_this_process(), found});
+    // Where another thread was first, its description is this process's too.
+    if (known.compare_exchange_strong(found, own.get(), std::memory_order_acq_rel))
+      found = own.release();
   }
   return found->page;
 }

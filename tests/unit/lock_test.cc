@@ -7,12 +7,16 @@
 
 #include <fcntl.h>
 
+#include <atomic>
 #include <random>
+#include <set>
+#include <thread>
 
 #include "media/lock.hpp"
 #include "support/call_faults.hpp"
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
+#include "support/process.hpp"
 
 namespace perdura::test {
 namespace {
@@ -39,6 +43,28 @@ class LockTest : public testing::Test {
   const std::string path_ = folder_.path("file");
   const UniqueFd file_ = create(path_);
 };
+
+// A child knows nothing yet, and its threads ask at once.
+TEST(Owner, IsTheSameForThreadsThatAskTogether) {
+  for (int i = 0; i < 50; ++i) {
+    Child child([] {
+      constexpr size_t kThreads = 4;
+      std::atomic<size_t> ready = 0;
+      std::array<const media::OwnerPage*, kThreads> pages{};
+      std::vector<std::thread> threads;
+      for (const media::OwnerPage*& page : pages)
+        threads.emplace_back([&] {
+          ++ready;
+          while (ready != kThreads) std::this_thread::yield();
+          page = &media::describe_owner();
+        });
+      for (std::thread& each : threads) each.join();
+      const std::set<const media::OwnerPage*> all(pages.begin(), pages.end());
+      return std::string(all.size() == 1 ? "" : "threads have descriptions of their own");
+    });
+    ASSERT_EQ(child.wait(), "");
+  }
+}
 
 TEST_F(LockTest, AFileExchangedMeanwhileIsRefused) {
   const UniqueFd other = create(folder_.path("other"));
