@@ -66,18 +66,16 @@ void begin(State& state, const Grid& grid, long rows) {
   grid.move(state.b, grid.at[1], 0);
 }
 
-void multiply(State& state, long rows) {
+void multiply(const std::uint32_t* a, const std::uint32_t* b, std::uint32_t* c, long rows) {
   for (long i = 0; i < rows; ++i)
     for (long k = 0; k < rows; ++k) {
-      const std::uint32_t factor = state.a[static_cast<std::size_t>(i * rows + k)];
-      const std::uint32_t* const from = state.b.data() + k * rows;
-      std::uint32_t* const to = state.c.data() + i * rows;
-      for (long j = 0; j < rows; ++j) to[j] += factor * from[j];
+      const std::uint32_t factor = a[i * rows + k];
+      for (long j = 0; j < rows; ++j) c[i * rows + j] += factor * b[k * rows + j];
     }
 }
 
 void step(State& state, const Grid& grid, long rows) {
-  multiply(state, rows);
+  multiply(state.a.data(), state.b.data(), state.c.data(), rows);
   grid.move(state.a, 0, 1);
   grid.move(state.b, 1, 0);
   if (++state.step % grid.side != 0) return;

@@ -105,7 +105,7 @@ void RemapEngine::set_entry(u32 level, u64 index, const ChunkEntry& entry) {
   at = entry;
 }
 
-Status RemapEngine::write_chunk(u64 index, const std::byte* bytes) {
+Status RemapEngine::write_chunk(u64 index, const std::byte* bytes, bool stays) {
   if (config_.withheld != nullptr &&
       config_.withheld->contains(index * (chunk_bytes_ / kPageBytes)))
     return {};
@@ -116,6 +116,11 @@ Status RemapEngine::write_chunk(u64 index, const std::byte* bytes) {
   }
   PERDURA_ASSIGN(const u64 place, config_.space->take_chunk());
   taken_.push_back({place, chunk_bytes_});
+  if (stays) {
+    written_.bytes += chunk_bytes_;
+    set_entry(0, index, {place, checksum(bytes, chunk_bytes_)});
+    return buffers_.write(place, {bytes, chunk_bytes_});
+  }
   PERDURA_ASSIGN(std::byte* const to, room(place, chunk_bytes_));
   std::memcpy(to, bytes, chunk_bytes_);
   set_entry(0, index, {place, checksum(to, chunk_bytes_)});
@@ -134,8 +139,15 @@ Status RemapEngine::capture(const track::DirtyMap& changes, Snapshot& snapshot) 
   stage_.capture();
   const std::vector<u64> chunks = units_of(changes, chunk_bytes_);
   expect_chunks(chunks.size());
-  const Status written = snapshot.write_units(
-      chunks, [this](u64 index, const std::byte* bytes) { return write_chunk(index, bytes); });
+  const bool stays = snapshot.keeps_units();
+  Status written = guarded([&] {
+    return snapshot.write_units(chunks, [&](u64 index, const std::byte* bytes) {
+      return write_chunk(index, bytes, stays);
+    });
+  });
+  // It is closed next, and its bytes are those of the next one then.
+  if (stays && written) written = buffers_.drain();
+  if (stays && !written) buffers_.abandon();
   {
     std::lock_guard lock(mutex_);
     side_copies_ += snapshot.side_copies();

@@ -99,7 +99,8 @@ class RemapEngine final : public Engine {
 
   void expect_chunks(u64 count);
   Result<std::byte*> room(u64 place, u64 length);
-  Status write_chunk(u64 index, const std::byte* bytes);
+  /// `stays`: the bytes do, until buffers_ are drained.
+  Status write_chunk(u64 index, const std::byte* bytes, bool stays = false);
   void set_entry(u32 level, u64 index, const format::ChunkEntry& entry);
   Status write_nodes();
   Status pad_nodes();

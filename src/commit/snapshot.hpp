@@ -63,6 +63,9 @@ class Snapshot {
   /// Each of `units`, in any order: of which the change set has a line. The first failure ends it.
   virtual Status write_units(std::span<const u64> units, const Take& take) = 0;
 
+  /// The bytes that write_units gives stay as they are until close(), not only until it returns.
+  virtual bool keeps_units() const { return false; }
+
   /// The lines that `changes` has, page by page, in any order. The first failure ends it.
   virtual Status write_pages(const track::DirtyMap& changes, PageSink& sink) = 0;
 

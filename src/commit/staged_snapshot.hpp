@@ -33,6 +33,7 @@ class StagedSnapshot final : public Snapshot, private track::SharedWork {
   Status write_lines(const track::DirtyMap& changes, log::VersionWriter& writer,
                      Trimmer* trimmer) override;
   Status write_units(std::span<const u64> units, const Take& take) override;
+  bool keeps_units() const override { return true; }
   Status write_pages(const track::DirtyMap& changes, PageSink& sink) override;
   void close() noexcept override;
   void forget() noexcept override;

@@ -1,12 +1,15 @@
 #include "commit/write_buffers.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace perdura::commit {
 namespace {
 constexpr u64 kBufferBytesMin = 256 * kKiB;
 constexpr u64 kBuffersMin = 4;
 constexpr u64 kBuffersMax = 16;
+// Where nothing is to be filled first, the disk has to wait for no buffer.
+constexpr u64 kWriteBytesMax = kMiB;
 // A service answers late: what is in flight there is bounded by bytes and requests.
 constexpr u64 kObjectBytes = 16 * kMiB;
 constexpr u64 kObjectsMax = 32;
@@ -22,22 +25,33 @@ WriteBuffers::WriteBuffers(media::Medium& medium, u64 bytes_max, const media::Si
       buffers_(buffer_count_ * buffer_bytes_),
       queue_(medium.queue()) {}
 
+bool WriteBuffers::follows(u64 place, u64 length, u64 bytes_max) const {
+  return !objects_ && bytes_ != 0 && place == place_ + bytes_ && bytes_ + length <= bytes_max;
+}
+
 Result<std::byte*> WriteBuffers::room(u64 place, u64 length) {
-  const bool follows =
-      !objects_ && bytes_ != 0 && place == place_ + bytes_ && bytes_ + length <= buffer_bytes_;
-  if (!follows) {
+  std::byte* buffer = buffers_.data() + buffer_ * buffer_bytes_;
+  if (begin_ != buffer || !follows(place, length, buffer_bytes_)) {
     PERDURA_TRY(flush());
+    begin_ = buffer = buffers_.data() + buffer_ * buffer_bytes_;
     place_ = place;
   }
-  std::byte* const at = buffers_.data() + buffer_ * buffer_bytes_ + bytes_;
-  bytes_ += length;
-  return at;
+  return buffer + std::exchange(bytes_, bytes_ + length);
+}
+
+Status WriteBuffers::write(u64 place, media::Bytes bytes) {
+  if (begin_ + bytes_ != bytes.data() || !follows(place, bytes.size(), kWriteBytesMax)) {
+    PERDURA_TRY(flush());
+    begin_ = bytes.data();
+    place_ = place;
+  }
+  bytes_ += bytes.size();
+  return {};
 }
 
 Status WriteBuffers::flush() {
   if (bytes_ == 0) return {};
-  const std::byte* const bytes = buffers_.data() + buffer_ * buffer_bytes_;
-  PERDURA_TRY(queue_->submit(place_, {bytes, bytes_}, site_));
+  PERDURA_TRY(queue_->submit(place_, {begin_, bytes_}, site_));
   bytes_ = 0;
   buffer_ = (buffer_ + 1) % buffer_count_;
   return queue_->drain(buffer_count_ - 1);

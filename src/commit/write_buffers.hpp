@@ -19,6 +19,8 @@ class WriteBuffers {
   /// Memory for what goes to `place`, to be filled before anything else is called here. Neighbours
   /// become one write, unless the medium has objects.
   Result<std::byte*> room(u64 place, u64 length);
+  /// The same of what is in memory already, and stays there as it is until drain() or abandon().
+  Status write(u64 place, media::Bytes bytes);
   /// Hand over what is left. It may still be in flight.
   Status flush();
   /// All of it is done.
@@ -30,6 +32,8 @@ class WriteBuffers {
   media::WriteQueue& queue() { return *queue_; }
 
  private:
+  bool follows(u64 place, u64 length, u64 bytes_max) const;
+
   const bool objects_;
   const media::Site& site_;
   const u64 buffer_bytes_;
@@ -38,7 +42,9 @@ class WriteBuffers {
   /// After the buffers: it waits for what is in flight before these go.
   std::unique_ptr<media::WriteQueue> queue_;
   size_t buffer_ = 0;
+  // What was not handed over yet: in that buffer, or in the caller's memory.
   u64 place_ = 0;
+  const std::byte* begin_ = nullptr;
   u64 bytes_ = 0;
 };
 

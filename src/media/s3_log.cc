@@ -89,15 +89,23 @@ Result<S3Log::Entry> S3Log::parse(u64 number, const std::string& content) const 
 }
 
 // Where an entry is deleted while it is read, another opening is at work: false.
+// Data comes after an entry, and a store that was removed keeps one: without any it lost its log.
 Result<bool> S3Log::look(S3Exchange& exchange, Found& found) const {
   found = {};
   PERDURA_ASSIGN(found.listed, list(exchange, 0, ~size_t{0}));
+  if (found.listed.empty()) {
+    PERDURA_ASSIGN(const S3List data, ask_list(exchange, place_, ".data/", "", 1));
+    if (!data.objects.empty())
+      return Failure{Code::kCorrupt,
+                     fmt::format("'{}' has data, as '{}', and no log: it was lost or removed; "
+                                 "restore the store from a copy, or delete all of its objects",
+                                 name_, data.objects.front().name)};
+  }
   Status failed;
-  bool is_there = true;
   for (const Listed& each : found.listed) {
     const u64 number = each.number;
     PERDURA_TRY(exchange.start({.name = entry_name(number)}, [&, number](S3Answer&& answer) {
-      if (answer.status == 404) is_there = false;
+      if (answer.status == 404) found.missing = number;
       else if (!answer.good() && failed)
         failed = s3_failure(place_, answer, "cannot read '" + name_ + "'");
       else if (auto entry = parse(number, answer.body)) found.entries[number] = std::move(*entry);
@@ -106,7 +114,7 @@ Result<bool> S3Log::look(S3Exchange& exchange, Found& found) const {
     PERDURA_TRY(exchange.wait(32));
   }
   PERDURA_TRY(exchange.wait(0));
-  if (!is_there) return false;
+  if (found.missing != 0) return false;
   PERDURA_TRY(failed);
   if (!found.entries.empty()) PERDURA_TRY(understand(found));
   return true;
@@ -177,9 +185,13 @@ Status S3Log::open(S3Exchange& exchange, const Wanted& wanted) {
   lease_s_ = wanted.lease_s;
   if (::getrandom(&drawn_, sizeof drawn_, 0) != sizeof drawn_)
     return system_failure(errno, "cannot draw a number for an opening");
+  u64 missing = 0;  // the same one, so often
+  int times = 0;
   for (int attempt = 0; attempt < kOpenAttempts; ++attempt) {
     Found found;
     PERDURA_ASSIGN(const bool is_whole, look(exchange, found));
+    times = found.missing == missing ? times + 1 : 1;
+    missing = found.missing;
     if (!is_whole) continue;
     const bool is_new = found.last == nullptr || found.ends_with(S3EntryKind::kRemoved);
     if (is_new && !wanted.create)
@@ -220,6 +232,12 @@ Status S3Log::open(S3Exchange& exchange, const Wanted& wanted) {
           exchange.ask({.method = "DELETE", .name = beat_name(found.opening->fixed.opening)}));
     return remove_superseded(exchange);
   }
+  if (missing != 0 && times == kOpenAttempts)
+    return Failure{
+        Code::kCorrupt,
+        fmt::format("the service lists the log entry {} of '{}', and says that there is "
+                    "none when it is read; if it stays so, restore the store from a copy",
+                    missing, name_)};
   return Failure{Code::kLocked,
                  "'" + name_ + "' is being opened or written by others again and again; try again"};
 }

@@ -83,6 +83,7 @@ class S3Log {
     std::vector<Listed> listed;
     std::map<u64, Entry> entries;
     u64 newest = 0;
+    u64 missing = 0;                 ///< was listed, and is gone; 0: none, which has no entry
     u64 openings = 0;                ///< the highest number of one, also of those that are none
     const Entry* opening = nullptr;  ///< the newest one
     const Entry* last = nullptr;     ///< of its entries: what the store is

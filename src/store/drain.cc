@@ -264,12 +264,14 @@ void Drain::finish(u64 wait_ms) {
   if (drained() >= newest) return;
   config_.events->tell(
       EventKind::kDrainFailed, Code::kIo,
-      fmt::format("closed before versions {} to {} were at '{}', which has {}{}; the next session "
-                  "goes on with it, or `perdura backup` does it now",
-                  drained() + 1, newest, config_.uri,
-                  drained() == 0 ? std::string("none of this session")
-                                 : "version " + std::to_string(drained()),
-                  last_failure_.empty() ? "" : ": " + last_failure_));
+      fmt::format(
+          "closed before versions {} to {} were at '{}', which has {}{}", drained() + 1, newest,
+          config_.uri,
+          drained() == 0 ? std::string("none of this session")
+                         : "version " + std::to_string(drained()),
+          last_failure_.empty()
+              ? "; the next session goes on with it, or `perdura backup` does it now"
+              : ": " + last_failure_ + "; the next session goes on with it when that is mended"));
 }
 
 void Drain::add_to(Statistics& statistics) const {

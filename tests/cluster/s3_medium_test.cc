@@ -17,9 +17,11 @@
 
 #include "format/s3_format.hpp"
 #include "media/medium.hpp"
+#include "media/object_content.hpp"
 #include "media/s3_client.hpp"
 #include "support/cluster.hpp"
 #include "support/expect_failure.hpp"
+#include "support/wait_until.hpp"
 
 namespace perdura::test {
 namespace {
@@ -79,6 +81,36 @@ class S3MediumTest : public ::testing::Test {
 
   std::string name_;
   media::S3Place place_;
+};
+
+/// unreliable.py, before the cluster's gateway.
+class UnreliableService {
+ public:
+  explicit UnreliableService(int seed) {
+    int ends[2];
+    EXPECT_EQ(::pipe(ends), 0);
+    process_ = ::fork();
+    if (process_ == 0) {
+      ::dup2(ends[1], STDOUT_FILENO);
+      ::execlp(UNRELIABLE_SCRIPT, UNRELIABLE_SCRIPT, std::getenv("AWS_ENDPOINT_URL"),
+               std::to_string(seed).c_str(), nullptr);
+      ::_exit(127);
+    }
+    ::close(ends[1]);
+    std::FILE* const said = ::fdopen(ends[0], "r");
+    EXPECT_EQ(std::fscanf(said, "%d", &port_), 1);
+    std::fclose(said);
+  }
+  ~UnreliableService() {
+    ::kill(process_, SIGKILL);
+    ::waitpid(process_, nullptr, 0);
+  }
+  UnreliableService(const UnreliableService&) = delete;
+  int port() const { return port_; }
+
+ private:
+  pid_t process_;
+  int port_ = 0;
 };
 
 TEST_F(S3MediumTest, KeepsWhatIsWritten) {
@@ -224,6 +256,24 @@ TEST_F(S3MediumTest, ALogThatLacksAnEntryIsNoEmptyStore) {
   EXPECT_GE(refused, 1u);
 }
 
+TEST_F(S3MediumTest, ALogThatIsGoneIsNoNewStore) {
+  {
+    const auto medium = open(uri());
+    ASSERT_TRUE(medium->grow(kMiB, false));
+    const AlignedBuffer data = random_bytes(kChunk, 12);
+    const auto queue = medium->queue();
+    ASSERT_TRUE(queue->submit(kChunk, data.span(), PERDURA_SITE("test")));
+    ASSERT_TRUE(queue->drain());
+  }
+  for (const std::string& each : objects())
+    if (each.starts_with(".log/")) remove(each);
+  for (const bool create : {true, false}) {
+    media::MediumOptions options;
+    options.create = create;
+    expect_failure(media::open_medium(uri(), options), Code::kCorrupt, "has data, as '.data/");
+  }
+}
+
 TEST_F(S3MediumTest, StoresBeneathEachOtherAreApart) {
   const AlignedBuffer data = random_bytes(kUnit, 12);
   const auto outer = open(uri());
@@ -292,6 +342,31 @@ TEST_F(S3MediumTest, AnOwnerWhoseNextNameIsFreeAgainFindsOut) {
   AlignedBuffer got(kUnit);
   ASSERT_TRUE(medium->read(0, got.span()));
   EXPECT_EQ(std::memcmp(got.data(), data.data(), kUnit), 0);
+}
+
+// Of a machine that nobody hears of any more; what its owner wrote last is changed to say so.
+TEST_F(S3MediumTest, AnOwnerOnAnotherMachineHasItsLease) {
+  for (const bool is_dead : {false, true}) {
+    const std::string store = uri(is_dead ? "lease_s=1" : "lease_s=1000");
+    {
+      Owner owner(store + (is_dead ? "&takeover=1" : ""));
+      owner.next();
+      owner.signal(SIGKILL);
+      owner.wait();
+    }
+    std::string opening;  // the newest entry that says who it is
+    for (const std::string& each : objects())
+      if (each.starts_with(".log/") && ask({.name = each}).body.find("\nhost ") != each.npos)
+        opening = each;
+    std::string text = ask({.name = opening}).body;
+    const size_t boot = text.find("\nboot ") + 6;
+    text[boot] = text[boot] == 'f' ? '0' : 'f';
+    const u64 sum = media::object_head_checksum(std::as_bytes(std::span(text)));
+    std::memcpy(text.data() + offsetof(format::MediumHead, checksum), &sum, sizeof sum);
+    put(opening, text);
+    if (!is_dead) expect_failure(media::open_medium(store, {}), Code::kLocked, "takeover=1");
+    else EXPECT_TRUE(wait_until([&] { return static_cast<bool>(media::open_medium(store, {})); }));
+  }
 }
 
 TEST_F(S3MediumTest, WrongPlacesAreToldApart) {
@@ -387,6 +462,24 @@ TEST_F(S3MediumTest, OfAnOwnerThatSleptWhileAnotherWroteNothingIsFound) {
   }
   auto store = open_store(uri());
   EXPECT_EQ(store.root<Counter>("counter").value, value + 1000);
+}
+
+// Refuses and does, does and says nothing, does twice, does again much later (unreliable.py).
+TEST_F(S3MediumTest, AnUnreliableServiceLosesNothing) {
+  u64 least = 0;
+  for (int round = 0; round < 6; ++round) {
+    const UnreliableService service(round);
+    Owner owner(uri(fmt::format("timeout_ms=60000&endpoint=http://127.0.0.1:{}", service.port())));
+    for (int i = 0; i < 8; ++i) EXPECT_GT(owner.next(), least);
+    owner.signal(SIGKILL);
+    owner.wait();
+    least = owner.last();
+    auto store = open_store(uri());  // while the service does again what the owner asked
+    const u64 found = store.root<Counter>("counter").value;
+    EXPECT_GE(found, least);
+    EXPECT_LE(found, least + 1);
+    least = found;
+  }
 }
 
 TEST_F(S3MediumTest, AStoreWaitsForItsGatewayAndGoesOn) {

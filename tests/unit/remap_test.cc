@@ -22,6 +22,7 @@
 #include "store/versions.hpp"
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
+#include "support/lazy_medium.hpp"
 #include "support/memcached_server.hpp"
 #include "support/slice.hpp"
 #include "support/wrapped_store.hpp"
@@ -65,7 +66,8 @@ class RemapTest : public testing::TestWithParam<Config> {
     chosen.version = version;
     store_ = std::make_unique<WrappedStore>(
         uri(), chosen,
-        [this](std::unique_ptr<media::Medium> inner) { return plan_.wrap(std::move(inner)); });
+        // Written as late as a disk may: from whatever memory it was handed.
+        [this](auto inner) { return plan_.wrap(make_lazy(std::move(inner))); });
     words_ = static_cast<u64*>(store_->get_root("words"));
   }
   RemapTest() {
