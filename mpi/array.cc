@@ -155,7 +155,13 @@ class Distribution {
 
  private:
   std::string describe() const { return "the array '" + std::string(name_) + "'"; }
-  ArrayState* here() { return group_.store().find_root<ArrayState>(name_); }
+  /// What a store has of it, or nullptr: also where another rank had no room, and the root alone
+  /// was made.
+  ArrayState* find(Store& store) const {
+    ArrayState* const state = store.find_root<ArrayState>(name_);
+    return state != nullptr && state->version != 0 ? state : nullptr;
+  }
+  ArrayState* here() const { return find(group_.store()); }
 
   std::vector<Known> learn() {
     Known mine;
@@ -168,7 +174,7 @@ class Distribution {
       for (int rank = 0; rank < group_.ranks_before(); ++rank) {
         Store* const store = group_.store_of(rank);
         if (store == nullptr) continue;
-        const ArrayState* const state = store->find_root<ArrayState>(name_);
+        const ArrayState* const state = find(*store);
         if (state == nullptr || state->ranks != static_cast<std::uint32_t>(group_.ranks_before()))
           continue;
         expect_same(*state);
@@ -220,11 +226,12 @@ class Distribution {
 
   Part own_part() const { return part_of(shape_, static_cast<unsigned>(group_.rank())); }
 
-  // All have their memory, or none goes on.
+  // All have their memory, and the root, or none goes on.
   std::byte* allocate(bool zeroed) {
     std::byte* memory = nullptr;
     Known mine;
     try {
+      (void)group_.store().root<ArrayState>(name_);
       const std::uint64_t words = (bytes_of(own_part(), element_.bytes) + 7) / 8;
       memory = static_cast<std::byte*>(
           group_.member().allocate(kElements, 8 * std::max<std::uint64_t>(words, 1), zeroed));

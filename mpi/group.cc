@@ -69,6 +69,11 @@ Group::Group(MPI_Comm communicator, std::string_view store, const Options& optio
 }
 
 Group::~Group() {
+  if (member_->is_inherited()) {
+    // The group is the parent's, and so is MPI; what its threads had locked stays locked here.
+    (void)member_.release();
+    return;
+  }
   const bool may_talk = std::uncaught_exceptions() == 0 && !is_finalized();
   if (may_talk) {
     try {

@@ -17,6 +17,7 @@
 #include "base/assert.hpp"
 #include "base/checksum.hpp"
 #include "base/clock.hpp"
+#include "base/process.hpp"
 #include "format/format.hpp"
 
 namespace perdura::media {
@@ -304,13 +305,15 @@ OwnerPage describe_this_process() {
 const OwnerPage& describe_owner() {
   struct Known {
     pid_t pid;
+    u64 generation;  ///< a number that an ancestor had may be given again
     OwnerPage page;
     const Known* former;  ///< what a parent knew: never freed, since another thread may read it
   };
   static std::atomic<const Known*> known{nullptr};
   const Known* found = known.load(std::memory_order_acquire);
-  while (found == nullptr || found->pid != ::getpid()) {
-    auto own = std::unique_ptr<const Known>(new Known{::getpid(), describe_this_process(), found});
+  while (found == nullptr || found->pid != ::getpid() || forked_since(found->generation)) {
+    auto own = std::unique_ptr<const Known>(
+        new Known{::getpid(), process_generation(), describe_this_process(), found});
     // Where another thread was first, its description is this process's too.
     if (known.compare_exchange_strong(found, own.get(), std::memory_order_acq_rel))
       found = own.release();

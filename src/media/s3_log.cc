@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -23,6 +25,7 @@ using format::S3Page;
 
 constexpr HeadKind kS3HeadKind{format::kS3Magic, format::kS3Version, "log"};
 constexpr int kOpenAttempts = 10;
+constexpr std::chrono::milliseconds kOpenPause{20};
 constexpr size_t kListedMax = 1000;    // of an answer
 constexpr size_t kSupersededMax = 16;  // entries that may wait to be deleted
 
@@ -95,14 +98,18 @@ Result<bool> S3Log::look(S3Exchange& exchange, Found& found) const {
   PERDURA_ASSIGN(found.listed, list(exchange, 0, ~size_t{0}));
   if (found.listed.empty()) {
     PERDURA_ASSIGN(const S3List data, ask_list(exchange, place_, ".data/", "", 1));
-    if (!data.objects.empty())
+    // Listed again: somebody may have made the store meanwhile.
+    if (!data.objects.empty()) {
+      PERDURA_ASSIGN(found.listed, list(exchange, 0, ~size_t{0}));
+    }
+    if (!data.objects.empty() && found.listed.empty())
       return Failure{Code::kCorrupt,
                      fmt::format("'{}' has data, as '{}', and no log: it was lost or removed; "
                                  "restore the store from a copy, or delete all of its objects",
                                  name_, data.objects.front().name)};
   }
   Status failed;
-  for (const Listed& each : found.listed) {
+  const auto read = [&](const Listed& each) -> Status {
     const u64 number = each.number;
     PERDURA_TRY(exchange.start({.name = entry_name(number)}, [&, number](S3Answer&& answer) {
       if (answer.status == 404) found.missing = number;
@@ -111,9 +118,15 @@ Result<bool> S3Log::look(S3Exchange& exchange, Found& found) const {
       else if (auto entry = parse(number, answer.body)) found.entries[number] = std::move(*entry);
       else if (failed) failed = copy_of(entry.failure());
     }));
-    PERDURA_TRY(exchange.wait(32));
-  }
-  PERDURA_TRY(exchange.wait(0));
+    return exchange.wait(32);
+  };
+  Status asked;
+  for (const Listed& each : found.listed)
+    if (asked) asked = read(each);
+  // Also after a failure: what is under way is answered to this function.
+  const Status answered = exchange.wait(0);
+  PERDURA_TRY(asked);
+  PERDURA_TRY(answered);
   if (found.missing != 0) return false;
   PERDURA_TRY(failed);
   if (!found.entries.empty()) PERDURA_TRY(understand(found));
@@ -192,7 +205,10 @@ Status S3Log::open(S3Exchange& exchange, const Wanted& wanted) {
     PERDURA_ASSIGN(const bool is_whole, look(exchange, found));
     times = found.missing == missing ? times + 1 : 1;
     missing = found.missing;
-    if (!is_whole) continue;
+    if (!is_whole) {
+      std::this_thread::sleep_for(attempt * kOpenPause);  // others may be opening it
+      continue;
+    }
     const bool is_new = found.last == nullptr || found.ends_with(S3EntryKind::kRemoved);
     if (is_new && !wanted.create)
       return Failure{Code::kNotFound,

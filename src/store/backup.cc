@@ -1,7 +1,5 @@
 #include "store/backup.hpp"
 
-#include <sys/random.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -202,6 +200,15 @@ Result<u32> free_number(const region::Volume& volume) {
                                      "use another store"};
 }
 
+Status check_no_restore(const region::Volume& to) {
+  if (!to.is_unfinished_restore()) return {};
+  return Failure{Code::kMisuse,
+                 "a restore to '" + to.name() +
+                     "' was begun and not completed: it is going to be the store that its backup "
+                     "was made of, and no copy of another one; begin the same restore again, "
+                     "remove what there is with `perdura remove`, or choose another place"};
+}
+
 /// The one that the volume has of this name, which must be as wanted, or a new one that is
 /// unfinished.
 Result<format::RegionRecord> find_or_make(region::Volume& volume,
@@ -247,6 +254,7 @@ Result<format::RegionRecord> backup_region(region::Volume& volume,
   if (const auto there = find_region(volume, region::region_name(record));
       there && versions_kept == 0 && there->versions_kept > 0)
     kept = there->versions_kept;
+  PERDURA_TRY(check_no_restore(volume));
   if (kept > format::kVersionsKeptMax)
     return Failure{Code::kInvalidArgument,
                    "a backup keeps 1 to 1024 versions, not " + std::to_string(kept)};
@@ -350,16 +358,10 @@ class Copying {
   }
 
   Result<CopiedRegion> copy(const format::RegionRecord& record) {
-    if (to_.is_unfinished_restore())
-      return Failure{Code::kMisuse,
-                     "a restore to '" + to_.name() +
-                         "' was begun and not completed: it is going to be the store that its "
-                         "backup was made of, and no copy of another one; begin the same restore "
-                         "again, remove what there is with `perdura remove`, or choose another "
-                         "place"};
+    PERDURA_TRY(check_no_restore(to_));
     PERDURA_ASSIGN(const auto source, open(record));
     // A restore may have got no further than its identity.
-    if (to_.regions().empty()) PERDURA_TRY(become_another());
+    if (to_.regions().empty()) PERDURA_TRY(become_another(to_));
     format::RegionRecord wanted = record;
     if (options_.engine)
       wanted = record_of(record, *options_.engine, record.chunk_bytes, kept_of(record));
@@ -434,13 +436,6 @@ class Copying {
     return done;
   }
 
-  Status become_another() {
-    u8 uuid[16];
-    if (::getrandom(uuid, sizeof uuid, 0) != sizeof uuid)
-      return system_failure(errno, "cannot draw an identity for '" + to_.name() + "'");
-    return to_.set_identity(uuid);
-  }
-
   /// The store that a backup was made of. Nothing there may be another one's.
   Status become(const format::VersionSource& origin) {
     const format::Superblock superblock = to_.superblock();
@@ -470,12 +465,20 @@ Result<Copied> try_all(std::string_view from_uri, std::string_view to_uri,
   PERDURA_ASSIGN(const auto to, open_target(to_uri, options));
   Copied copied{from->name(), to->name(), {}};
   Copying copying(*from, *to, options);
+  Status status;
   for (const format::RegionRecord& record : regions) {
-    PERDURA_ASSIGN(CopiedRegion done, (copying.*step)(record));
-    copied.regions.push_back(std::move(done));
+    auto done = (copying.*step)(record);
+    if (!done) {
+      status = std::move(done).failure();
+      break;
+    }
+    copied.regions.push_back(std::move(*done));
   }
-  PERDURA_TRY(copying.finish());
-  PERDURA_TRY(to->end_session());
+  if (status) status = copying.finish();
+  // Also where it was refused: it is closed in order as it was before.
+  Status ended = to->end_session();
+  PERDURA_TRY(status);
+  PERDURA_TRY(ended);
   return copied;
 }
 
@@ -496,9 +499,12 @@ Result<CopiedRegion> back_up_version(VersionSource& source, region::Volume& from
   PERDURA_TRY(check_places(from_uri, to));
   PERDURA_ASSIGN(const auto volume, open_target(to, options));
   Copying copying(from, *volume, options);
-  PERDURA_ASSIGN(CopiedRegion done, copying.back_up(source, record));
-  PERDURA_TRY(copying.finish());
-  PERDURA_TRY(volume->end_session());
+  Result<CopiedRegion> done = copying.back_up(source, record);
+  const Status finished = done ? copying.finish() : Status{};
+  Status ended = volume->end_session();
+  if (!done) return done;
+  PERDURA_TRY(finished);
+  PERDURA_TRY(ended);
   return done;
 }
 

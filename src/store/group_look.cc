@@ -125,6 +125,20 @@ Status take_back(std::unique_ptr<media::Medium> medium, const std::string& regio
   });
 }
 
+Status take_back_beside(const std::string& uri, const std::string& region, u64 version) {
+  return guarded([&]() -> Status {
+    PERDURA_ASSIGN(const auto shared,
+                   SharedVolume::of(uri, [&]() -> Result<std::unique_ptr<region::Volume>> {
+                     return Failure{Code::kLocked, "'" + uri +
+                                                       "' was closed while the group was opened; "
+                                                       "try again"};
+                   }));
+    PERDURA_ASSIGN(const SharedVolume::Claim claim, shared->claim(region, false));
+    PERDURA_TRY(engine_kind(claim.record).take_back(shared->volume(), claim.record, version));
+    return shared->end_session();
+  });
+}
+
 u32 stores_to_look_at(const GroupLook& first, u32 ranks) {
   for (u32 i = 0; i < first.count; ++i) ranks = std::max(ranks, first.versions[i].ranks);
   return ranks;
@@ -234,8 +248,9 @@ class Deciding {
             "the ranks have no version in common: " + name(with) + " has version " +
                 std::to_string(version.number) + " of " + std::to_string(version.ranks) +
                 " ranks, and " + name(rank) + " " + has +
-                "; give that rank its own store again, restore all stores from one copy, or "
-                "remove all of them to begin anew"};
+                "; give that rank its own store again, take those that are ahead back to a version "
+                "that all keep (`perdura rollback`), restore all stores from one copy, or remove "
+                "all of them to begin anew"};
   }
 
   const std::span<const GroupLook> looks_;

@@ -67,6 +67,8 @@ GroupLook look_at_group(const std::string& uri, const Options& options,
                         const detail::InternalOptions& internal);
 /// The newest version of a store, which look_at_group has seen, never was.
 Status take_back(std::unique_ptr<media::Medium> medium, const std::string& region, u64 version);
+/// The same where this process has the store open for another region.
+Status take_back_beside(const std::string& uri, const std::string& region, u64 version);
 
 /// How many stores are to be looked at, of a group that had or has `ranks` ranks: rank 0's look
 /// says how many there may have been.

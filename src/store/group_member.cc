@@ -25,6 +25,7 @@
 #include "base/assert.hpp"
 #include "base/checksum.hpp"
 #include "base/mutant.hpp"
+#include "base/process.hpp"
 #include "commit/agreement.hpp"
 #include "media/medium.hpp"
 #include "store/group_claims.hpp"
@@ -80,6 +81,7 @@ class GroupMember::Member final : public Agreement {
 
   void open();
 
+  bool is_inherited() const { return forked_since(generation_); }
   Store& store() {
     if (!store_) throw_closed();
     return *store_;
@@ -145,6 +147,7 @@ class GroupMember::Member final : public Agreement {
   Status finish_async();
   void end() noexcept;
 
+  const u64 generation_ = process_generation();
   const std::unique_ptr<GroupPeers> peers_;
   const std::string pattern_;
   Options options_;
@@ -276,21 +279,33 @@ Status GroupMember::Member::take_back(u32 rank, const GroupLook& look) {
   if (!version || *version == look.region_version) return {};
   if (is_mutant("group_stays_ahead")) return {};
   if (!claims_.has(rank))
-    return Failure{Code::kLocked,
-                   "'" + uri_of(rank) +
-                       "' is open in this process for another region, and has a version that the "
-                       "others lack; close it first"};
+    return store::take_back_beside(uri_of(rank), options_of(rank).region, look.region_version);
   return store::take_back(claims_.lend(rank), options_of(rank).region, look.region_version);
 }
 
 // From when the group had more ranks than the version has.
 Status GroupMember::Member::remove_stale(const GroupLook& look) {
   if (look.kind != GroupLook::Kind::kMember || look.find(decided_.version)) return {};
-  PERDURA_ASSERT(peers_->rank() >= decided_.version.ranks);
-  claims_.take(peers_->rank()).reset();
-  const std::string region = options_of(peers_->rank()).region;
-  if (region.empty()) return media::remove_medium(uri_of(peers_->rank()));
-  return store::remove_region(uri_of(peers_->rank()), region, {});
+  const u32 rank = peers_->rank();
+  PERDURA_ASSERT(rank >= decided_.version.ranks);
+  const std::string region = options_of(rank).region;
+  if (region.empty()) {
+    // The group's is the first one there. Without it another one would be.
+    bool is_alone = claims_.has(rank);
+    if (is_alone) {
+      PERDURA_ASSIGN(const auto volume, region::Volume::open(claims_.lend(rank)));
+      is_alone = volume->regions().size() == 1;
+    }
+    if (!is_alone)
+      return Failure{Code::kMisuse,
+                     "'" + uri_of(rank) +
+                         "' has what the rank had when the group had more of them, and other "
+                         "regions as well; open groups whose stores have other regions with a name "
+                         "for theirs (Options::region), and remove this one with `perdura remove`"};
+  }
+  claims_.take(rank).reset();
+  return region.empty() ? media::remove_medium(uri_of(rank))
+                        : store::remove_region(uri_of(rank), region, {});
 }
 
 Failure GroupMember::Member::has_changed(const std::string& name) {
@@ -544,6 +559,7 @@ std::unique_ptr<GroupMember> GroupMember::open(std::unique_ptr<GroupPeers> peers
   return std::unique_ptr<GroupMember>(new GroupMember(std::move(member)));
 }
 
+bool GroupMember::is_inherited() const noexcept { return member_->is_inherited(); }
 Store& GroupMember::store() { return member_->store(); }
 GroupPeers& GroupMember::peers() noexcept { return member_->peers(); }
 std::uint64_t GroupMember::version() const noexcept { return member_->version(); }

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/assert.hpp"
 #include "store/recovery.hpp"
 #include "store/storage.hpp"
 
@@ -89,6 +90,14 @@ std::string uuid_text(const u8 (&uuid)[16]) {
     text += fmt::format("{:02x}", uuid[i]);
   }
   return text;
+}
+
+Status become_another(region::Volume& volume) {
+  PERDURA_ASSERT(volume.regions().empty());
+  u8 uuid[sizeof(Uuid)];
+  if (::getrandom(uuid, sizeof uuid, 0) != sizeof uuid)
+    return system_failure(errno, "cannot draw an identity for '" + volume.name() + "'");
+  return volume.set_identity(uuid);
 }
 
 Result<Uuid> renew_identity(std::string_view uri, const media::MediumOptions& options) {

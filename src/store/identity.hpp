@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "media/medium.hpp"
+#include "region/volume.hpp"
 
 namespace perdura::store {
 
@@ -20,5 +21,9 @@ std::string uuid_text(const u8 (&uuid)[16]);
 /// hold. Returns the new one.
 Result<Uuid> renew_identity(std::string_view uri, const media::MediumOptions& options);
 Result<Uuid> renew_identity(std::unique_ptr<media::Medium> medium);
+
+/// Of a store without regions: what is made there next is no other store, whatever was there, or
+/// was begun to be.
+Status become_another(region::Volume& volume);
 
 }  // namespace perdura::store

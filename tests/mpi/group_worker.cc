@@ -3,11 +3,18 @@
 // it finds at its start must be of one step, on all ranks and in all elements; else it ends with 3.
 //
 //   group_worker STORE STEPS [ELEMENTS]
+//   group_worker STORE fork       children that destroy what they inherited of the group
+//   group_worker STORE room       an array for which rank 1 lacks room is on no rank
+#include <sys/wait.h>
+#include <unistd.h>
 #include <perdura/mpi.hpp>
 
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <vector>
 
 namespace {
 
@@ -105,6 +112,56 @@ class Program {
   Counter& counter_;
 };
 
+// What it lacks room for is what the array is known by; more elements have some.
+int lack_room(const char* store) {
+  perdura::Options options;
+  options.region_limit_bytes = 4 << 20;
+  perdura::mpi::Group group(MPI_COMM_WORLD, store, options);
+  static constexpr perdura_type kElements{"perdura::mpi::Elements", 8, 8, 0, nullptr};
+  group.root<void*>("kept") = group.member().allocate(kElements, 8, true);
+  group.point();
+  std::vector<void*> blocks;
+  for (std::size_t size = 1 << 20; group.rank() == 1 && size >= 16; size /= 2) {
+    try {
+      for (;;) blocks.push_back(group.store().allocate(size));
+    } catch (const perdura::Error&) {
+    }
+  }
+  int made[2] = {0, 0};
+  try {
+    const perdura::mpi::Array<char> array(group, "array", 2);
+    made[0] = 1;
+  } catch (const perdura::Error& error) {
+    made[1] = 1;
+  }
+  MPI_Allreduce(MPI_IN_PLACE, made, 2, MPI_INT, MPI_MAX, group.communicator());
+  for (void* const block : blocks) group.store().deallocate(block);
+  group.point();
+  const perdura::mpi::Array<char> array(group, "array", 2);
+  group.close();
+  return made[0] == 0 && made[1] == 1 ? 0 : 3;
+}
+
+// What it inherits of the group, and may destroy, is the parent's.
+int fork_children(const char* store) {
+  auto group = std::make_unique<perdura::mpi::Group>(MPI_COMM_WORLD, store);
+  long& number = group->root<long>("number");
+  for (int i = 0; i < 10; ++i) {
+    number = i + 1;
+    group->point_async();
+    const pid_t child = ::fork();
+    if (child == 0) {
+      group.reset();
+      ::_exit(0);
+    }
+    int status = 0;
+    if (::waitpid(child, &status, 0) != child || status != 0) return 3;
+  }
+  const bool is_whole = group->sync() == 10 && number == 10;
+  group->close();
+  return is_whole ? 0 : 3;
+}
+
 int run(int argc, char** argv) {
   perdura::Options options;
   const char* const engine = std::getenv("WORKER_ENGINE");
@@ -112,6 +169,8 @@ int run(int argc, char** argv) {
   if (engine != nullptr && engine[0] == 'd') options.engine = perdura::Engine::kDualCopy;
   options.region_limit_bytes = std::uint64_t{1} << 30;
   try {
+    if (std::strcmp(argv[2], "room") == 0) return lack_room(argv[1]);
+    if (std::strcmp(argv[2], "fork") == 0) return fork_children(argv[1]);
     Program program(argv[1], argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 5000, options);
     program.take_over_step();
     if (!program.is_whole()) {

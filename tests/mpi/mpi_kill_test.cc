@@ -232,6 +232,18 @@ TEST_P(MpiKills, AJobBesideTheRanksOfTheOneBeforeIsRefusedOrHasAllThatTheyHad) {
   EXPECT_GT(begun, 0);
 }
 
+TEST(MpiKill, AnArrayIsOnAllRanksOrOnNone) {
+  const TempDir dir;
+  Job job(dir.path(""), 2, {GROUP_WORKER, "file:" + dir.path("rank-%r.pd"), "room"});
+  EXPECT_EQ(job.wait(), 0) << job.output();
+}
+
+TEST(MpiKill, AForkedChildLeavesTheGroupToItsParent) {
+  const TempDir dir;
+  Job job(dir.path(""), 2, {GROUP_WORKER, "file:" + dir.path("rank-%r.pd"), "fork"});
+  EXPECT_EQ(job.wait(), 0) << job.output();
+}
+
 TEST(MpiKill, AProductOfMatricesIsRightInTheEnd) {
   const TempDir dir;
   const std::string folder = dir.path("");

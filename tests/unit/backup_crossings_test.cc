@@ -344,6 +344,8 @@ TEST_F(BackupCrossings, NoCopyGoesOnWithARestore) {
   EXPECT_EQ(uuid_of("r"), uuid_of("s"));
   expect_failure(store::copy(place("other"), place("r"), {}), Code::kMisuse,
                  "a restore to '" + place("r") + "' was begun and not completed");
+  expect_failure(back_up(place("other"), place("r"), {}), Code::kMisuse,
+                 "a restore to '" + place("r") + "' was begun and not completed");
   value_or_throw(store::restore(place("b"), place("r"), {}));
   EXPECT_EQ(problem_at(place("r"), 5), "");
   EXPECT_EQ(uuid_of("r"), uuid_of("s"));
@@ -354,6 +356,29 @@ TEST_F(BackupCrossings, NoCopyGoesOnWithARestore) {
   EXPECT_EQ(problem_at(place("x"), 3), "");
   EXPECT_NE(uuid_of("x"), uuid_of("s"));
   EXPECT_NE(uuid_of("x"), uuid_of("other"));
+  ASSERT_FALSE(store::restore(place("b"), place("y"), cut));
+  value_or_throw(store::remove_region(place("y"), "main", {}));
+  EXPECT_EQ(uuid_of("y"), uuid_of("s"));
+  write_steps(place("y"), 3, options());
+  EXPECT_NE(uuid_of("y"), uuid_of("s")) << "a program's own store is no other one";
+}
+
+TEST_F(BackupCrossings, WhatIsRefusedLeavesAStoreClosedInOrder) {
+  write_steps(place("s"), 5, options());
+  write_steps(place("other"), 3, options());
+  value_or_throw(back_up(place("other"), place("b"), {}));
+  const auto is_closed = [&](const char* name) {
+    return value_or_throw(store::outline(place(name), {})).superblock.clean == 1;
+  };
+  ASSERT_TRUE(is_closed("other") && is_closed("b"));
+  EXPECT_FALSE(store::copy(place("s"), place("other"), {}));
+  EXPECT_FALSE(back_up(place("s"), place("other"), {}));
+  EXPECT_FALSE(back_up(place("s"), place("b"), {}));
+  EXPECT_FALSE(store::restore(place("b"), place("s"), {}));
+  EXPECT_TRUE(is_closed("other"));
+  EXPECT_TRUE(is_closed("b"));
+  EXPECT_TRUE(is_closed("s"));
+  EXPECT_EQ(problem_at(place("other"), 3), "");
 }
 
 TEST_F(BackupCrossings, AnAttemptIsGoneOnWith) {

@@ -18,6 +18,7 @@
 #include <perdura/detail/group.hpp>
 
 #include "media/fault.hpp"
+#include "store/backup.hpp"
 #include "store/group_look.hpp"
 #include "store/versions.hpp"
 #include "support/expect_failure.hpp"
@@ -525,6 +526,84 @@ TEST(Group, WhoIsAheadGoesBackOnAServer) {
   }
 }
 
+// Two groups in one set of files: the media are open already for the first one.
+TEST(Group, WhoIsAheadGoesBackBesideAnotherGroup) {
+  for (const Engine engine : {Engine::kRedoLog, Engine::kRemap}) {
+    const TempDir dir(TempDir::kMemory);
+    const std::string uri = "file:" + dir.path("rank-%r.pd");
+    std::array<media::FaultPlan, kRanks> plans;
+    Options first = options_of(engine), second = options_of(engine);
+    first.region = "first";
+    second.region = "second";
+    for (const bool fails : {true, false}) {
+      const auto meeting = std::make_shared<Meeting>(kRanks);
+      run_ranks(kRanks, [&](unsigned rank, Peers peers) {
+        const detail::InternalOptions internal{
+            .wrap = [&, rank](auto medium) { return plans[rank].wrap(std::move(medium)); }};
+        const auto one = GroupMember::open(std::move(peers), uri, first, &internal);
+        const auto other =
+            GroupMember::open(std::make_unique<ThreadPeers>(meeting, rank), uri, second, &internal);
+        if (!fails) {
+          EXPECT_EQ(other->store().root<Value>("value").number, 1u);
+          EXPECT_EQ(one->store().root<Value>("value").number, 1u);
+        }
+        for (const auto* group : {&one, &other}) {
+          set((*group)->store(), rank, fails ? 1 : 2);
+          (*group)->point();
+        }
+        if (!fails) return;
+        set(other->store(), rank, 3);
+        if (rank == 1)
+          plans[rank].arm({.calls = media::kFaultWrite | media::kFaultSubmit, .for_ever = true});
+        EXPECT_THROW(other->point(), Error);
+        plans[rank].arm({.for_ever = true});  // it dies
+      });
+      for (media::FaultPlan& plan : plans) plan.disarm();
+    }
+  }
+}
+
+// A rank that is none for a while: of its store, which is stale then, the group's part alone goes.
+TEST(Group, OtherRegionsOfAStaleStoreStay) {
+  for (const std::string region : {"", "of-group"}) {
+    const TempDir dir(TempDir::kMemory);
+    const std::string uri = "file:" + dir.path("rank-%r.pd");
+    Options options = options_of(Engine::kRemap);
+    options.region = region;
+    std::string sentence;
+    const auto start = [&](unsigned ranks, std::uint64_t number) {
+      run_ranks(ranks, [&](unsigned rank, Peers peers) {
+        try {
+          const auto group = GroupMember::open(std::move(peers), uri, options);
+          set(group->store(), rank, number);
+          group->point();
+          if (rank != 2) return;
+          Options own = options_of(Engine::kRemap);
+          own.region = "private";
+          Store store = Store::open(store::of_rank(uri, rank, ranks), own);
+          Value& value = store.root<Value>("value");
+          EXPECT_EQ(value.number, number - 1);
+          value.number = number;
+          store.checkpoint();
+        } catch (const Error& error) {
+          if (rank == 0) sentence = error.what();
+        }
+      });
+    };
+    start(3, 1);
+    start(2, 2);
+    EXPECT_EQ(sentence, "");
+    start(3, 2);
+    if (region.empty()) EXPECT_NE(sentence.find("Options::region"), std::string::npos) << sentence;
+    else EXPECT_EQ(sentence, "");
+    Options own = options_of(Engine::kRemap);
+    own.region = "private";
+    own.create = false;
+    Store store = Store::open(store::of_rank(uri, 2, 3), own);
+    EXPECT_EQ(store.root<Value>("value").number, region.empty() ? 1u : 2u);
+  }
+}
+
 TEST(Group, AVersionThatWasRolledBackToIsTheOneThatItWas) {
   const TempDir dir(TempDir::kMemory);
   const std::string uri = "emu:" + dir.path("rank-%r.pd");
@@ -597,6 +676,58 @@ TEST(Group, BackupsCountAsWhatTheyAreOf) {
   EXPECT_NE(sentence, "");
   back_up(0);
   EXPECT_EQ(open_backups(), 6u) << sentence;
+}
+
+// A drain lags: what is restored from it may be several versions behind. The others keep as many,
+// and go back by hand; also over the beginning of a session, and where two have gone back.
+TEST(Group, GoesBackByHandToWhatARestoredRankHas) {
+  for (const std::uint64_t backed_up : {1, 2, 3, 4, 5}) {
+    const TempDir dir(TempDir::kMemory);
+    const std::string uri = "file:" + dir.path("rank-%r.pd");
+    const std::string backup = "file:" + dir.path("backup.pd");
+    constexpr unsigned kOfTwo = 2;
+    Options options = options_of(Engine::kRemap);
+    options.versions_kept = 12;
+    std::array<std::array<std::uint64_t, 6>, kOfTwo> versions{};  // by rank and number
+    const auto points = [&](std::uint64_t first, std::uint64_t last) {
+      run_ranks(kOfTwo, [&](unsigned rank, Peers peers) {
+        const auto group = GroupMember::open(std::move(peers), uri, options);
+        for (std::uint64_t number = first; number <= last; ++number) {
+          set(group->store(), rank, number);
+          group->point();
+          versions[rank][number] = group->store().durable_version();
+          if (rank == 1 && number == backed_up) group->store().backup(backup);
+        }
+      });
+    };
+    const auto open = [&] {
+      std::string sentence;
+      std::array<std::uint64_t, kOfTwo> found{};
+      run_ranks(kOfTwo, [&](unsigned rank, Peers peers) {
+        try {
+          const auto group = GroupMember::open(std::move(peers), uri, options);
+          found[rank] = group->store().root<Value>("value").number;
+          set(group->store(), rank, 100 + backed_up);
+          group->point();
+        } catch (const Error& error) {
+          if (rank == 0) sentence = error.what();
+        }
+      });
+      EXPECT_EQ(found[0], found[1]);
+      return sentence.empty() ? std::to_string(found[0]) : sentence;
+    };
+    points(1, 3);
+    points(4, 5);
+    std::filesystem::remove(dir.path("rank-1.pd"));
+    value_or_throw(store::restore(backup, store::of_rank(uri, 1, kOfTwo), {}));
+    if (backed_up < 5) {  // the group was closed in order: its newest version is final
+      EXPECT_NE(open().find("perdura rollback"), std::string::npos) << backed_up << ": " << open();
+      value_or_throw(
+          store::roll_back(store::of_rank(uri, 0, kOfTwo), "", versions[0][backed_up], {}));
+    }
+    EXPECT_EQ(open(), std::to_string(backed_up));
+    EXPECT_EQ(open(), std::to_string(100 + backed_up)) << "the point after that is there";
+  }
 }
 
 // It has numbers of its own, and would show another version than the others.

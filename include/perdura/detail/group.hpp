@@ -42,6 +42,8 @@ class GroupMember {
   ~GroupMember();
   GroupMember(const GroupMember&) = delete;
 
+  /// In a forked child of the process that opened it.
+  bool is_inherited() const noexcept;
   Store& store();
   GroupPeers& peers() noexcept;
   /// The newest version that all ranks have; 0: none yet.
