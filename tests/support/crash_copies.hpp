@@ -4,13 +4,14 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <perdura/perdura.hpp>
+
+#include "support/copy_working.hpp"
 
 namespace perdura::test {
 
@@ -19,7 +20,7 @@ class CrashCopies {
   /// Of the store's file as it is now.
   void take(const std::string& path, const std::function<void(Store&)>& check) {
     const std::string copy = path + " copy " + std::to_string(copies_.size());
-    std::filesystem::copy_file(path, copy);
+    copy_working(path, copy);
     copies_.emplace_back(copy, check);
   }
   void look(const std::string& scheme, const Options& options) const {

@@ -19,6 +19,7 @@
 
 #include "media/record.hpp"
 #include "store/runtime.hpp"
+#include "support/copy_working.hpp"
 #include "support/expect_failure.hpp"
 #include "support/files.hpp"
 #include "support/slice.hpp"
@@ -108,7 +109,7 @@ class Transactions : public testing::TestWithParam<Way> {
   using Check = std::function<std::string(Store&)>;
   void after_crash(const Check& check, u64 address = 0) {
     const std::string copy = path(("copy " + std::to_string(crashes_.size())).c_str());
-    std::filesystem::copy_file(path(), copy);
+    copy_working(path(), copy);
     crashes_.push_back({copy, address, check});
   }
   void TearDown() override {
