@@ -328,11 +328,12 @@ Status Volume::add_region(const RegionRecord& record) {
 
 Status Volume::add_unfinished_region(const RegionRecord& record, bool restores) {
   std::lock_guard lock(mutex_);
-  const u64 before = superblock_.unfinished;
+  const u64 before = superblock_.unfinished, sequence = superblock_.sequence;
   superblock_.unfinished |= u64{1} << index_of(record.region);
   if (restores) superblock_.unfinished |= format::kUnfinishedRestore;
   Status added = add_region_locked(record);
-  if (!added) superblock_.unfinished = before;
+  // Where the first slot has it already, the next update is to say so as well.
+  if (!added && superblock_.sequence == sequence) superblock_.unfinished = before;
   return added;
 }
 

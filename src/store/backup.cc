@@ -455,12 +455,6 @@ class Copying {
   std::vector<u32> finished_;
 };
 
-/// Nothing was done, and the place is closed in order as it was before.
-bool is_refusal(const Failure& failure) {
-  return failure.code == Code::kMisuse || failure.code == Code::kUnsupported ||
-         failure.code == Code::kInvalidArgument;
-}
-
 using Step = Result<CopiedRegion> (Copying::*)(const format::RegionRecord&);
 
 Result<Copied> try_all(std::string_view from_uri, std::string_view to_uri,
@@ -481,11 +475,10 @@ Result<Copied> try_all(std::string_view from_uri, std::string_view to_uri,
     copied.regions.push_back(std::move(*done));
   }
   if (status) status = copying.finish();
-  if (status || is_refusal(status.failure())) {
-    Status ended = to->end_session();
-    if (status) status = std::move(ended);
-  }
+  // Also where it failed, or was refused: then it is closed in order as it was before.
+  Status ended = to->end_session();
   PERDURA_TRY(status);
+  PERDURA_TRY(ended);
   return copied;
 }
 
@@ -507,11 +500,11 @@ Result<CopiedRegion> back_up_version(VersionSource& source, region::Volume& from
   PERDURA_ASSIGN(const auto volume, open_target(to, options));
   Copying copying(from, *volume, options);
   Result<CopiedRegion> done = copying.back_up(source, record);
-  if (done) PERDURA_TRY(copying.finish());
-  if (done || is_refusal(done.failure())) {
-    Status ended = volume->end_session();
-    if (done) PERDURA_TRY(ended);
-  }
+  const Status finished = done ? copying.finish() : Status{};
+  Status ended = volume->end_session();
+  if (!done) return done;
+  PERDURA_TRY(finished);
+  PERDURA_TRY(ended);
   return done;
 }
 
