@@ -299,8 +299,7 @@ class Distribution {
 
   void send_part(Messages& messages, const Shape& from, int before, std::byte* memory) {
     const Part part = part_of(from, static_cast<unsigned>(before));
-    auto* const held =
-        static_cast<std::byte*>(group_.store_of(before)->find_root<ArrayState>(name_)->elements);
+    auto* const held = static_cast<std::byte*>(find(*group_.store_of(before))->elements);
     for (int to = 0; to < group_.size(); ++to) {
       const Part theirs = part_of(shape_, static_cast<unsigned>(to));
       const Part both = common(part, theirs);

@@ -40,6 +40,19 @@ Status sign_all(region::Volume& volume, u64 store_id, u64 copy) {
   return {};
 }
 
+Result<Uuid> draw_identity() {
+  Uuid uuid{};
+  if (::getrandom(uuid.data(), uuid.size(), 0) != static_cast<ssize_t>(uuid.size()))
+    return system_failure(errno, "cannot draw an identity");
+  return uuid;
+}
+
+Status set_identity(region::Volume& volume, const Uuid& uuid) {
+  u8 bytes[sizeof(Uuid)];
+  std::memcpy(bytes, uuid.data(), sizeof bytes);
+  return volume.set_identity(bytes);
+}
+
 // Of each record that has the id one copy fits the superblock at every moment: the first one until
 // that has the new id, the second one from then on.
 Status renew(region::Volume& volume, const Uuid& uuid) {
@@ -48,9 +61,7 @@ Status renew(region::Volume& volume, const Uuid& uuid) {
   const u64 old = volume.store_id();
   for (const u64 copy : {u64{1}, u64{0}}) PERDURA_TRY(sign_all(volume, old, copy));
   PERDURA_TRY(sign_all(volume, id, 1));
-  u8 bytes[sizeof(Uuid)];
-  std::memcpy(bytes, uuid.data(), sizeof bytes);
-  PERDURA_TRY(volume.set_identity(bytes));
+  PERDURA_TRY(set_identity(volume, uuid));
   return sign_all(volume, id, 0);
 }
 
@@ -72,9 +83,7 @@ Result<Uuid> try_renew(std::unique_ptr<media::Medium> medium) {
                        "' has an overflow store or is one, and the two know each other by their "
                        "identities; give neither another one"};
   PERDURA_TRY(expect_ended_logs(*volume));
-  Uuid uuid{};
-  if (::getrandom(uuid.data(), uuid.size(), 0) != static_cast<ssize_t>(uuid.size()))
-    return system_failure(errno, "cannot draw an identity");
+  PERDURA_ASSIGN(const Uuid uuid, draw_identity());
   PERDURA_TRY(volume->begin_session());
   PERDURA_TRY(renew(*volume, uuid));
   PERDURA_TRY(volume->end_session());
@@ -94,10 +103,8 @@ std::string uuid_text(const u8 (&uuid)[16]) {
 
 Status become_another(region::Volume& volume) {
   PERDURA_ASSERT(volume.regions().empty());
-  u8 uuid[sizeof(Uuid)];
-  if (::getrandom(uuid, sizeof uuid, 0) != sizeof uuid)
-    return system_failure(errno, "cannot draw an identity for '" + volume.name() + "'");
-  return volume.set_identity(uuid);
+  PERDURA_ASSIGN(const Uuid uuid, draw_identity());
+  return set_identity(volume, uuid);
 }
 
 Result<Uuid> renew_identity(std::string_view uri, const media::MediumOptions& options) {
