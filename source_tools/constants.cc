@@ -22,6 +22,10 @@ bool holds_pointers(QualType type, unsigned depth) {
   if (record == nullptr) return false;
   const RecordDecl* const definition = record->getDefinition();
   if (definition == nullptr) return true;
+  // To its virtual functions or bases.
+  if (const auto* const of_cpp = dyn_cast<CXXRecordDecl>(definition);
+      of_cpp != nullptr && of_cpp->isDynamicClass())
+    return true;
   for (const FieldDecl* field : definition->fields())
     if (holds_pointers(field->getType(), depth + 1)) return true;
   if (const auto* const of_cpp = dyn_cast<CXXRecordDecl>(definition))
@@ -52,20 +56,41 @@ bool holds_bytes(QualType type, unsigned depth) {
 
 namespace {
 
-/// Neither volatile nor with members that are mutable.
+bool has_volatile_members(const RecordDecl* record, const ASTContext& context) {
+  const auto is_one = [&](QualType type) {
+    const QualType element = context.getBaseElementType(type);
+    const RecordDecl* const inner = element->getAsRecordDecl();
+    const RecordDecl* const definition = inner != nullptr ? inner->getDefinition() : nullptr;
+    return type.isVolatileQualified() || element.isVolatileQualified() ||
+           (definition != nullptr && has_volatile_members(definition, context));
+  };
+  for (const FieldDecl* field : record->fields())
+    if (is_one(field->getType())) return true;
+  if (const auto* const of_cpp = dyn_cast<CXXRecordDecl>(record))
+    for (const CXXBaseSpecifier& base : of_cpp->bases())
+      if (is_one(base.getType())) return true;
+  return false;
+}
+
+/// Neither volatile nor with members that are, or that are mutable.
 bool is_constant_type(QualType type, const ASTContext& context) {
   const QualType element = context.getBaseElementType(type);
-  const CXXRecordDecl* const record = element->getAsCXXRecordDecl();
-  return element.isConstQualified() && !type.isVolatileQualified() &&
-         !element.isVolatileQualified() &&
-         (record == nullptr || (record->hasDefinition() && !record->hasMutableFields()));
+  if (!element.isConstQualified() || type.isVolatileQualified() || element.isVolatileQualified())
+    return false;
+  const RecordDecl* const record = element->getAsRecordDecl();
+  if (record == nullptr) return true;
+  const RecordDecl* const definition = record->getDefinition();
+  const auto* const of_cpp = dyn_cast_or_null<CXXRecordDecl>(definition);
+  return definition != nullptr && (of_cpp == nullptr || !of_cpp->hasMutableFields()) &&
+         !has_volatile_members(definition, context);
 }
 
 }  // namespace
 
 bool is_constant(const VarDecl* variable, ASTContext& context) {
   const QualType type = variable->getType();
-  if (type->isReferenceType()) return false;
+  // Of a weak one the linker may take another.
+  if (type->isReferenceType() || variable->isWeak()) return false;
   if (!is_constant_type(variable->isConstexpr() ? type.withConst() : type, context)) return false;
   const VarDecl* initialized = nullptr;
   const Expr* const init = variable->getAnyInitializer(initialized);

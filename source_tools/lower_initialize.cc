@@ -46,16 +46,27 @@ void Lowering::initialize(Id address, const clang::Expr* init) {
       if (!is_in_memory(list->getType())) break;
       if (list->isTransparent() && list->getNumInits() == 1)
         return initialize(address, list->getInit(0));
-      for (const clang::Expr* each : list->inits()) initialize_part(address, each);
-      if (list->hasArrayFiller()) initialize_part(address, list->getArrayFiller());
+      for (const clang::Expr* each : list->inits()) {
+        initialize_part(address, each);
+        end_unwound(address, each);
+      }
+      if (list->hasArrayFiller()) {
+        initialize_part(address, list->getArrayFiller());
+        end_unwound(address, list->getArrayFiller());
+      }
       write(address, at);
       return;
     }
     case clang::Stmt::CXXParenListInitExprClass: {
       const auto* const list = clang::cast<clang::CXXParenListInitExpr>(init);
-      for (const clang::Expr* each : list->getInitExprs()) initialize_part(address, each);
-      if (const clang::Expr* const filler = list->getArrayFiller())
+      for (const clang::Expr* each : list->getInitExprs()) {
+        initialize_part(address, each);
+        end_unwound(address, each);
+      }
+      if (const clang::Expr* const filler = list->getArrayFiller()) {
         initialize_part(address, filler);
+        end_unwound(address, filler);
+      }
       write(address, at);
       return;
     }
@@ -138,6 +149,25 @@ void Lowering::construct(Id address, const clang::CXXConstructExpr* expression) 
     return;
   }
   call_function(constructor, arguments, context_.VoidTy, at);
+  // Of an array: when a later element throws.
+  if (expression->getType()->isArrayType() && !never_throws(constructor))
+    end_all(address, expression->getType(), at);
+}
+
+bool Lowering::never_throws(const clang::FunctionDecl* function) {
+  const auto* const type = function->getType()->getAs<clang::FunctionProtoType>();
+  return type != nullptr && !clang::isUnresolvedExceptionSpec(type->getExceptionSpecType()) &&
+         type->isNothrow();
+}
+
+void Lowering::end_all(Id address, clang::QualType type, clang::SourceLocation at) {
+  const clang::CXXRecordDecl* const of = context_.getBaseElementType(type)->getAsCXXRecordDecl();
+  if (of == nullptr || !of->hasDefinition() || of->hasTrivialDestructor()) return;
+  call_function(of->getDestructor(), {address}, context_.VoidTy, at);
+}
+
+void Lowering::end_unwound(Id address, const clang::Expr* init) {
+  if (init != nullptr && init->isPRValue()) end_all(address, init->getType(), init->getExprLoc());
 }
 
 void Lowering::capture(Id address, const clang::LambdaExpr* lambda) {
@@ -166,23 +196,28 @@ void Lowering::capture(Id address, const clang::LambdaExpr* lambda) {
 }
 
 void Lowering::initialize_members(const clang::CXXConstructorDecl* constructor) {
+  if (constructor->getParent()->isDynamicClass() && !constructor->isDelegatingConstructor())
+    store(0, address_of_literal(), constructor->getLocation());  // that of its virtual functions
   for (const clang::CXXCtorInitializer* each : constructor->inits()) {
     const clang::FieldDecl* const member = each->getAnyMember();
     if (member != nullptr && member->getType()->isReferenceType())
       store(0, address_of(each->getInit()), each->getSourceLocation());
     else initialize(0, each->getInit());
+    // When what follows throws: of one that hands on to another constructor the whole object.
+    if (never_throws(constructor)) continue;
+    if (each->isDelegatingInitializer())
+      end_all(0, context_.getRecordType(constructor->getParent()), each->getSourceLocation());
+    else if (member != nullptr) end_all(0, member->getType(), each->getSourceLocation());
+    else end_all(0, clang::QualType(each->getBaseClass(), 0), each->getSourceLocation());
   }
 }
 
 void Lowering::end_members(const clang::CXXDestructorDecl* destructor) {
   const clang::CXXRecordDecl* const record = destructor->getParent();
-  const auto end = [&](clang::QualType type) {
-    const clang::CXXRecordDecl* const of = context_.getBaseElementType(type)->getAsCXXRecordDecl();
-    if (of == nullptr || !of->hasDefinition() || of->hasTrivialDestructor()) return;
-    call_function(of->getDestructor(), {0}, context_.VoidTy, destructor->getLocation());
-  };
-  for (const clang::FieldDecl* field : record->fields()) end(field->getType());
-  for (const clang::CXXBaseSpecifier& base : record->bases()) end(base.getType());
+  for (const clang::FieldDecl* field : record->fields())
+    end_all(0, field->getType(), destructor->getLocation());
+  for (const clang::CXXBaseSpecifier& base : record->bases())
+    end_all(0, base.getType(), destructor->getLocation());
 }
 
 void Lowering::copy_trivially() {

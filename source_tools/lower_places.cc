@@ -301,7 +301,26 @@ void Lowering::reinterpret(Id address, std::string type, Id from) {
   add({.what = Fact::kReinterpret, .to = address, .from = from, .name = std::move(type)});
 }
 
+void Lowering::follow_to_base(const clang::CastExpr* cast, Id address) {
+  const bool looks = cast->getCastKind() == clang::CK_Dynamic ||
+                     std::any_of(cast->path_begin(), cast->path_end(),
+                                 [](const auto* base) { return base->isVirtual(); });
+  if (!looks) return;
+  const clang::Expr* object = cast->getSubExpr()->IgnoreParens();
+  if (const auto* const unary = clang::dyn_cast<clang::UnaryOperator>(object);
+      unary != nullptr && unary->getOpcode() == clang::UO_AddrOf)
+    object = unary->getSubExpr()->IgnoreParens();
+  // Of a variable the compiler knows what it is.
+  const auto* const reference = clang::dyn_cast<clang::DeclRefExpr>(object);
+  const auto* const variable =
+      reference != nullptr ? clang::dyn_cast<clang::VarDecl>(reference->getDecl()) : nullptr;
+  if (variable != nullptr && variable->getType()->isRecordType()) return;
+  read(content(address), cast->getExprLoc());
+}
+
 Id Lowering::address_of_cast(const clang::CastExpr* cast) {
+  if (const auto* const written = clang::dyn_cast<clang::ExplicitCastExpr>(cast))
+    visit_sizes(written->getTypeAsWritten());
   const clang::Expr* const sub = cast->getSubExpr();
   switch (cast->getCastKind()) {
     case clang::CK_NoOp:
@@ -310,8 +329,11 @@ Id Lowering::address_of_cast(const clang::CastExpr* cast) {
     case clang::CK_BaseToDerived:
     case clang::CK_UserDefinedConversion:
     case clang::CK_ConstructorConversion:
-    case clang::CK_AddressSpaceConversion:
-      return address_of(sub);
+    case clang::CK_AddressSpaceConversion: {
+      const Id address = address_of(sub);
+      follow_to_base(cast, address);
+      return address;
+    }
     case clang::CK_LValueBitCast: {
       const Id address = address_of(sub);
       reinterpret(address, name_of_element(cast->getType()));
@@ -320,6 +342,7 @@ Id Lowering::address_of_cast(const clang::CastExpr* cast) {
     case clang::CK_Dynamic: {
       const Id address = address_of(sub);
       read(address, cast->getExprLoc());
+      follow_to_base(cast, address);
       reason(Kind::kThrows, cast->getExprLoc(), "dynamic_cast of a reference");
       return address;
     }

@@ -15,6 +15,17 @@ const clang::Expr* without_casts(const clang::Expr* pointer) {
 
 }  // namespace
 
+bool Lowering::may_throw(const clang::Expr* init) const {
+  init = init->IgnoreParens();
+  if (const auto* const made = clang::dyn_cast<clang::CXXConstructExpr>(init)) {
+    const clang::CXXConstructorDecl* const constructor = made->getConstructor();
+    if (!constructor->isTrivial() && !never_throws(constructor)) return true;
+    return std::any_of(made->arg_begin(), made->arg_end(),
+                       [&](const auto* each) { return each->HasSideEffects(context_); });
+  }
+  return init->HasSideEffects(context_);
+}
+
 void Lowering::evaluate(const clang::Expr* expression) {
   if (expression->isGLValue()) address_of(expression);
   else value_of(expression);
@@ -282,6 +293,8 @@ bool Lowering::is_null(const clang::Expr* expression) const {
 }
 
 Id Lowering::value_of_cast(const clang::CastExpr* cast) {
+  if (const auto* const written = clang::dyn_cast<clang::ExplicitCastExpr>(cast))
+    visit_sizes(written->getTypeAsWritten());
   const clang::Expr* const sub = cast->getSubExpr();
   const clang::SourceLocation at = cast->getExprLoc();
   switch (cast->getCastKind()) {
@@ -340,8 +353,12 @@ Id Lowering::value_of_cast(const clang::CastExpr* cast) {
         reinterpret(value, name_of_element(to));
         // The bytes of a pointer are other ones in each run.
         const clang::QualType from = sub->getType()->getPointeeType();
-        if (to->isArithmeticType() && !from.isNull() && from->isPointerType() &&
-            !unit_.is_in_system_header(at))
+        const clang::CXXRecordDecl* const record =
+            from.isNull() ? nullptr : from->getAsCXXRecordDecl();
+        const bool begins_with_one = record != nullptr && record->hasDefinition() &&
+                                     record->isDynamicClass() && !is_byte(to);
+        if (to->isArithmeticType() && !from.isNull() &&
+            (from->isPointerType() || begins_with_one) && !unit_.is_in_system_header(at))
           reason(Kind::kAddressAsNumber, at, "");
       }
       return value;
@@ -358,14 +375,19 @@ Id Lowering::value_of_cast(const clang::CastExpr* cast) {
     case clang::CK_Dynamic: {
       const Id value = value_of(sub);
       read(value, at);
+      follow_to_base(cast, value);
       return value;
     }
     case clang::CK_UserDefinedConversion:
     case clang::CK_ConstructorConversion:
-    case clang::CK_NoOp:
     case clang::CK_DerivedToBase:
     case clang::CK_UncheckedDerivedToBase:
-    case clang::CK_BaseToDerived:
+    case clang::CK_BaseToDerived: {
+      const Id value = value_of(sub);
+      follow_to_base(cast, value);
+      return value;
+    }
+    case clang::CK_NoOp:
     case clang::CK_AddressSpaceConversion:
     case clang::CK_AnyPointerToBlockPointerCast:
     case clang::CK_CPointerToObjCPointerCast:
@@ -478,6 +500,13 @@ Id Lowering::value_of_new(const clang::CXXNewExpr* expression) {
   if (const clang::Expr* const init = expression->getInitializer()) {
     if (address == kNone) address = told();
     initialize(address, init);
+    // When it throws.
+    const clang::FunctionDecl* const take = expression->getOperatorDelete();
+    if (take != nullptr && !take->isReservedGlobalPlacementOperator() && may_throw(init)) {
+      std::vector<Id> arguments{address};
+      for (Id i = 1; i < take->getNumParams(); ++i) arguments.push_back(kNone);
+      call_function(take, arguments, context_.VoidTy, at);
+    }
   }
   return address;
 }

@@ -94,6 +94,8 @@ class Lowering {
   Id value_of_this(clang::SourceLocation at);
   Id address_of_member(const clang::MemberExpr* member);
   void reinterpret(Id address, std::string type, Id from = kNone);
+  /// To a virtual base, or by dynamic_cast: the object says itself where that is.
+  void follow_to_base(const clang::CastExpr* cast, Id address);
   Id address_of_cast(const clang::CastExpr* cast);
 
   // --- values
@@ -166,6 +168,13 @@ class Lowering {
   void capture(Id address, const clang::LambdaExpr* lambda);
   void initialize_members(const clang::CXXConstructorDecl* constructor);
   void end_members(const clang::CXXDestructorDecl* destructor);
+  /// As it says: what it calls may throw, and end the program then.
+  static bool never_throws(const clang::FunctionDecl* function);
+  bool may_throw(const clang::Expr* init) const;
+  /// The destructor of an object, or of each of an array.
+  void end_all(Id address, clang::QualType type, clang::SourceLocation at);
+  /// Of a part that was made, when a later one throws.
+  void end_unwound(Id address, const clang::Expr* init);
   /// A copy or an assignment that copies the bytes.
   void copy_trivially();
 
