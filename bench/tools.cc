@@ -96,6 +96,11 @@ struct Program {
   std::string with, without;
 };
 
+/// A virtual machine may give memory that is free for seconds back to its host, and whoever takes
+/// it again first waits for it, for milliseconds where it is a huge page. Neither side of a pair is
+/// to: there is memory that was used just now.
+void keep_free_memory() { const Buffer taken(256 * kMiB); }
+
 /// Of a program: without types of what it allocates, with them, and as one that looks for pointers
 /// which these do not name, with census.c.
 enum class Build { kPlain, kTyped, kAudit };
@@ -116,6 +121,7 @@ class TypedProgram {
   /// Of a run with these arguments for a shell, and variables NAME=VALUE.
   double run_s(Build build, const std::string& arguments, const std::string& variables = "") {
     if (!made_.contains(build)) compile_s(build);
+    keep_free_memory();
     const double start = now_s();
     run_command({"/usr/bin/env", "sh", "-c",
                  fmt::format("{} taskset -c {} {}/{} {} >/dev/null", variables, kMutatorCpu,

@@ -14,6 +14,11 @@
 
 namespace perdura::heap {
 
+/// Of a block of a type: what Block::tag() says then.
+constexpr u16 block_tag(u32 type_number, bool flexible) {
+  return static_cast<u16>(2 * type_number + (flexible ? 1 : 0));
+}
+
 /// What is known of a block from its address; without units: no block.
 struct Block {
   u64 unit = 0;  ///< first of its slab or large block

@@ -256,7 +256,7 @@ Status Heap::load() {
   if (loaded_.load(std::memory_order_relaxed)) return {};
   if (const std::string problem = units_.problem(); !problem.empty())
     return blocks_.damaged(problem);
-  units_.load();
+  PERDURA_TRY(units_.load());
   const bool listed = units_.for_each([&](u64 unit, const UnitEntry& entry) {
     SlabState& state = this->state(unit);
     if (entry.kind != UnitKind::kSlab || entry.mark == 0 || state.announced.load()) return true;
@@ -271,9 +271,11 @@ Status Heap::load() {
 
 Result<u64> Heap::make_slab(Mutator& mutator, ThreadCache& cache, unsigned size_class) {
   std::lock_guard lock(units_mutex_);
-  PERDURA_ASSIGN(const u64 unit, allocate_units(mutator, kClassInfo[size_class].units, 1));
-  lay_out_slab(mutator, unit, size_class, &cache);
-  return unit;
+  const ClassInfo& info = kClassInfo[size_class];
+  PERDURA_ASSIGN(const Units::Run run, allocate_units(mutator, info.units, 1));
+  lay_out_slab(mutator, run.first, size_class, &cache);
+  if (run.is_untouched) state(run.first).untouched = info.block_count;
+  return run.first;
 }
 
 // In free units. The slab is listed by its owner, if it has one.
@@ -296,6 +298,7 @@ void Heap::lay_out_slab(Mutator& mutator, u64 unit, unsigned size_class, ThreadC
   // Owned before it looks like a slab: lists may still have these units from an earlier life.
   state(unit).owner.store(owner, std::memory_order_seq_cst);
   state(unit).listed = owner != nullptr;
+  state(unit).untouched = 0;
   units_.set_entry(mutator, unit, {UnitKind::kSlab, static_cast<u8>(size_class), 1, info.units});
   for (u32 i = 1; i < info.units; ++i)
     units_.set_entry(mutator, unit + i, {UnitKind::kSlabTail, 0, 0, i});
@@ -317,7 +320,9 @@ Result<void*> Heap::allocate_large(Mutator& mutator, u64 size, u64 alignment) {
                                                " bytes, so its blocks cannot be"};
   PERDURA_TRY(load());
   std::lock_guard lock(units_mutex_);
-  PERDURA_ASSIGN(const u64 unit, allocate_units(mutator, units, alignment_units));
+  PERDURA_ASSIGN(const Units::Run run, allocate_units(mutator, units, alignment_units));
+  const u64 unit = run.first;
+  state(unit).untouched = run.is_untouched ? 1 : 0;
   if (notes(mutator)) unversioned_->note_large(unit, units);
   units_.set_entry(mutator, unit, {UnitKind::kLarge, 0, 0, static_cast<u32>(units)});
   std::byte* block = region_.shown(units_.address(unit));

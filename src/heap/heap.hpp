@@ -79,6 +79,18 @@ struct SlabState {
   std::atomic<ThreadCache*> owner{nullptr};  ///< changes under the class's lock
   std::atomic<bool> announced{false};  ///< in `returned` of its owner or `partial` of its class
   bool listed = false;                 ///< its owner's: `current` or `available`
+  /// So many blocks at the end were never given out, and are zero: of a slab of typed blocks, or of
+  /// a large block, which is one. Its owner's, or whoever allocates it.
+  u32 untouched = 0;
+
+  /// A block of `count` is given out: whether it is zero as nobody had it before.
+  bool touch(u32 index, u32 count) {
+    const u32 behind = count - 1 - index;
+    if (untouched <= behind) [[likely]]
+      return false;
+    untouched = behind;
+    return true;
+  }
 };
 
 class Heap : public commit::EpochGuest {
@@ -135,13 +147,26 @@ class Heap : public commit::EpochGuest {
   /// A block with a tag, of a type that the heap knows, or 0. Zeroed; or with whatever its space
   /// held before, for who stores to all of it.
   Result<void*> allocate_tagged(detail::Mutator& mutator, u16 tag, u64 bytes, u64 alignment);
-  Result<void*> place_tagged(detail::Mutator& mutator, u16 tag, u64 bytes, u64 alignment);
+  Result<void*> place_tagged(detail::Mutator& mutator, u16 tag, u64 bytes, u64 alignment) {
+    PERDURA_ASSIGN(const Placed placed, place(mutator, tag, bytes, alignment));
+    return placed.address;
+  }
   /// Give back each typed block with this tag, while nobody else uses the heap: one without
   /// versions, since not all stores are reported.
   void deallocate_all(detail::Mutator& mutator, u16 tag);
-  /// The block that holds an address, allocated or not; with no units: none does. Of large ones
-  /// only those that begin at most `into_max` bytes before: the others take longer to find.
-  Block block_at(const void* address, u64 into_max = ~u64{0}) const;
+  /// The block that holds an address, allocated or not; with no units: none does. Of a large one
+  /// this takes as long as it is large.
+  Block block_at(const void* address) const;
+  /// Whether an address lies in a large block, more than `into` bytes behind its beginning.
+  bool is_inside_large(const void* address, u64 into) const {
+    const u64 unit = units_.unit_of(address);
+    if (unit == ~u64{0}) return false;
+    const format::UnitKind kind = units_.entry(unit).kind;
+    // Its units but the first look free.
+    return kind == format::UnitKind::kFree ||
+           (kind == format::UnitKind::kLarge &&
+            static_cast<u64>(static_cast<const std::byte*>(address) - units_.address(unit)) > into);
+  }
   /// A typed block has this type from now on, if it is as large as an object of it.
   Status retype(detail::Mutator& mutator, const Block& block, const perdura_type& type,
                 bool flexible);
@@ -239,10 +264,16 @@ class Heap : public commit::EpochGuest {
   bool notes(const detail::Mutator& mutator) const {
     return unversioned_ != nullptr && !mutator.by_transaction;
   }
-  Result<u64> allocate_units(detail::Mutator& mutator, u64 count, u64 alignment_units);
+  Result<Units::Run> allocate_units(detail::Mutator& mutator, u64 count, u64 alignment_units);
   void adopt_partial(detail::Mutator& mutator, ThreadCache& cache, u64 unit, unsigned size_class);
   Result<void*> allocate_large(detail::Mutator& mutator, u64 size, u64 alignment);
   void* take(detail::Mutator& mutator, ThreadCache::Current& current, u64 block_bytes);
+  struct Placed {
+    void* address;
+    u64 bytes;
+    bool is_zero;  ///< nobody had it before
+  };
+  Result<Placed> place(detail::Mutator& mutator, u16 tag, u64 bytes, u64 alignment);
   /// A block that the thread has just got, in whole words.
   static void zero(detail::Mutator& mutator, std::byte* block, u64 bytes);
   ThreadCache& cache_of(detail::Mutator& mutator);
@@ -367,12 +398,47 @@ inline void* Heap::allocate_array_fast(detail::Mutator& mutator, const perdura_t
   const ClassInfo& info = kClassInfo[size_class];
   auto* const block = static_cast<std::byte*>(take(mutator, current, info.block_bytes));
   const auto offset = static_cast<u64>(block - reinterpret_cast<const std::byte*>(current.slab));
-  u16& tag = current.slab->types(info)[offset * info.reciprocal >> 32];
+  const auto index = static_cast<u32>(offset * info.reciprocal >> 32);
+  u16& tag = current.slab->types(info)[index];
   // Blocks of one type have mostly been of it before.
-  if (const auto wanted = static_cast<u16>(2 * known.number + flexible); tag != wanted)
+  if (const u16 wanted = block_tag(known.number, flexible); tag != wanted)
     store(mutator, tag, wanted);
-  if (zeroed) zero(mutator, block, info.block_bytes);
+  const bool is_zero = state(current.unit).touch(index, info.block_count);
+  if (zeroed && !is_zero) zero(mutator, block, info.block_bytes);
   return block;
+}
+
+inline Block Heap::block_at(const void* address) const {
+  const std::byte* const place = blocks_.place_of(address);
+  Block block = blocks_.slab_of(place);
+  if (block.unit == ~u64{0}) return {};
+  if (block.slab != nullptr) {
+    const auto offset = static_cast<u64>(place - reinterpret_cast<const std::byte*>(block.slab));
+    block.index = static_cast<u32>(offset * block.info().reciprocal >> 32);
+    const bool is_one =
+        block.index >= block.info().first_block && block.index < block.info().block_count;
+    return is_one ? block : Block{};
+  }
+  // The units of a large block but its first look free.
+  const u64 own = block.unit;
+  while (block.unit != 0 && units_.entry(block.unit).kind == format::UnitKind::kFree) --block.unit;
+  block.entry = units_.entry(block.unit);
+  const bool is_in_it =
+      block.entry.kind == format::UnitKind::kLarge && own - block.unit < block.entry.units;
+  return is_in_it ? block : Block{};
+}
+
+inline Status Heap::retype(detail::Mutator& mutator, const Block& block, const perdura_type& type,
+                           bool flexible) {
+  if (block.bytes() < type.size) return {};
+  ThreadCache::KnownNumber& known = cache_of(mutator).known(type);
+  if (known.type != &type) [[unlikely]] {
+    PERDURA_ASSIGN(const u32 number, types_.number_of(mutator, type));
+    known = {&type, number};
+  }
+  const u16 tag = block_tag(known.number, flexible);
+  if (block.tag() != tag) store(mutator, blocks_.tag_place(block), tag);
+  return {};
 }
 
 /// False, with nothing done, unless the block is allocated and in a slab of this thread's that has

@@ -71,11 +71,11 @@ void Heap::epoch_settled(bool durable) noexcept {
 
 // With the units' lock. Where nothing else is left an operation gets units that the last version
 // may still use: transactions wait for the next one then.
-Result<u64> Heap::allocate_units(Mutator& mutator, u64 count, u64 alignment_units) {
-  Result<u64> unit = units_.allocate(mutator, count, alignment_units);
-  if (unit || unit.failure().code != Code::kNoSpace || !notes(mutator)) return unit;
+Result<Units::Run> Heap::allocate_units(Mutator& mutator, u64 count, u64 alignment_units) {
+  Result<Units::Run> run = units_.allocate(mutator, count, alignment_units);
+  if (run || run.failure().code != Code::kNoSpace || !notes(mutator)) return run;
   if (!unversioned_->reclaim(units_.units_end(), [this](u64 each) { units_.release(each, 1); }))
-    return unit;
+    return run;
   return units_.allocate(mutator, count, alignment_units);
 }
 

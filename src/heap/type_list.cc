@@ -272,13 +272,18 @@ Result<u32> TypeList::number_of(Mutator& mutator, const Layout& layout) {
 
 Result<u32> TypeList::number_of_moved(Mutator& mutator, const Layout& layout, bool& as_words) {
   return guarded([&]() -> Result<u32> {
-    std::lock_guard lock(mutex_);
-    Result<u32> number = learn(mutator, layout);
-    as_words = !number && number.failure().code == Code::kTypeMismatch &&
-               is_of_program(layouts_[find_name(layout.name) - 1]);
-    if (!as_words) return number;
     PERDURA_ASSIGN(const Layout words, Layout::of(kWords));
-    return learn(mutator, words);
+    std::lock_guard lock(mutex_);
+    PERDURA_TRY(load_list());
+    // The last place is theirs.
+    if (layouts_.size() == kTypesMax - 1) PERDURA_TRY(learn(mutator, words));
+    Result<u32> number = learn(mutator, layout);
+    if (number) return number;
+    const Code code = number.failure().code;
+    as_words = (code == Code::kNoSpace && layouts_.size() == kTypesMax) ||
+               (code == Code::kTypeMismatch &&
+                is_of_program(layouts_[find_name(layout.name) - 1]));
+    return as_words ? learn(mutator, words) : std::move(number);
   });
 }
 

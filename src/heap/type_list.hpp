@@ -39,8 +39,9 @@ class TypeList {
   /// knows another layout of the type. Inside an operation of the mutator.
   Result<u32> number_of(detail::Mutator& mutator, const perdura_type& type);
   Result<u32> number_of(detail::Mutator& mutator, const Layout& layout);
-  /// Of an object that comes from another heap. Where the program has several types of that name,
-  /// and this heap knows another one of these, that of kWords, with `as_words`.
+  /// Of an object that comes from another heap. That of kWords, with `as_words`, where the program
+  /// has several types of that name, and this heap knows another one of these; or where this heap
+  /// knows as many types as it can.
   Result<u32> number_of_moved(detail::Mutator& mutator, const Layout& layout, bool& as_words);
   /// kTypeMismatch when the store knows another layout of the type.
   Status expect(const perdura_type& type);

@@ -1,4 +1,6 @@
 // Typed blocks, and the relocation that their types allow.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -26,8 +28,12 @@ std::byte* page_of(std::byte* address) {
   return address - reinterpret_cast<std::uintptr_t>(address) % kPageBytes;
 }
 
-u16 block_tag(u32 type_number, bool flexible) {
-  return static_cast<u16>(2 * type_number + (flexible ? 1 : 0));
+/// Of ordinary memory from so many bytes on: then it is zero where somebody touches it, as calloc's
+/// is, which is sooner than to store to all of it. False: nothing was done.
+constexpr u64 kZeroedByPages = kMiB;
+bool give_pages_back(const region::Region& region, void* block, u64 bytes) {
+  return region.is_volatile() && bytes >= kZeroedByPages &&
+         ::madvise(block, bytes, MADV_DONTNEED) == 0;
 }
 
 /// Whether a tag is that of a block of one of `count` types.
@@ -126,39 +132,6 @@ Result<void*> Heap::allocate_of_type(Mutator& mutator, const perdura_type& type,
   });
 }
 
-Block Heap::block_at(const void* address, u64 into_max) const {
-  const std::byte* const place = blocks_.place_of(address);
-  Block block = blocks_.slab_of(place);
-  if (block.unit == ~u64{0}) return {};
-  if (block.slab != nullptr) {
-    const auto offset = static_cast<u64>(place - reinterpret_cast<const std::byte*>(block.slab));
-    block.index = static_cast<u32>(offset * block.info().reciprocal >> 32);
-    const bool is_one =
-        block.index >= block.info().first_block && block.index < block.info().block_count;
-    return is_one ? block : Block{};
-  }
-  // The units of a large block but its first look free.
-  const u64 own = block.unit;
-  if (static_cast<u64>(place - units_.address(own)) > into_max) return {};
-  while (block.unit != 0 && units_.entry(block.unit).kind == UnitKind::kFree) --block.unit;
-  block.entry = units_.entry(block.unit);
-  const bool is_in_it =
-      block.entry.kind == UnitKind::kLarge && own - block.unit < block.entry.units;
-  return is_in_it ? block : Block{};
-}
-
-Status Heap::retype(Mutator& mutator, const Block& block, const perdura_type& type, bool flexible) {
-  if (block.bytes() < type.size) return {};
-  ThreadCache::KnownNumber& known = cache_of(mutator).known(type);
-  if (known.type != &type) {
-    PERDURA_ASSIGN(const u32 number, types_.number_of(mutator, type));
-    known = {&type, number};
-  }
-  const u16 tag = block_tag(known.number, flexible);
-  if (block.tag() != tag) store(mutator, blocks_.tag_place(block), tag);
-  return {};
-}
-
 void Heap::forget_types() {
   std::lock_guard lock(caches_mutex_);
   for (const auto& cache : caches_) cache->types.fill({});
@@ -169,41 +142,45 @@ Result<void*> Heap::reallocate_typed(Mutator& mutator, void* old, u64 bytes) {
     PERDURA_ASSIGN(const Block block, blocks_.find_allocated(old));
     PERDURA_ASSIGN(const Layout* const layout, type_of(block));
     const u64 wanted = std::max<u64>(bytes, layout->size);
-    PERDURA_ASSIGN(void* const made,
-                   allocate_tagged(mutator, block.tag(), wanted, layout->alignment));
-    std::memcpy(made, old, std::min(wanted, block.bytes()));
+    PERDURA_ASSIGN(const Placed made, place(mutator, block.tag(), wanted, layout->alignment));
+    const u64 kept = std::min(wanted, block.bytes());
+    if (!made.is_zero) {
+      const u64 from = kept / sizeof(u64) * sizeof(u64);
+      zero(mutator, static_cast<std::byte*>(made.address) + from, made.bytes - from);
+    }
+    std::memcpy(made.address, old, kept);
     PERDURA_TRY(deallocate(mutator, old));
-    return made;
+    return made.address;
   });
 }
 
 // All zero: what is not stored to holds no pointer.
 Result<void*> Heap::allocate_tagged(Mutator& mutator, u16 tag, u64 bytes, u64 alignment) {
-  PERDURA_ASSIGN(void* const address, place_tagged(mutator, tag, bytes, alignment));
-  const unsigned size_class = class_for(bytes, alignment);
-  zero(
-      mutator, static_cast<std::byte*>(address),
-      size_class != kSizes ? u64{kClassInfo[size_class].block_bytes} : round_up(bytes, kUnitBytes));
-  return address;
+  PERDURA_ASSIGN(const Placed placed, place(mutator, tag, bytes, alignment));
+  if (!placed.is_zero && !give_pages_back(region_, placed.address, placed.bytes))
+    zero(mutator, static_cast<std::byte*>(placed.address), placed.bytes);
+  return placed.address;
 }
 
 // With whatever its space held before.
-Result<void*> Heap::place_tagged(Mutator& mutator, u16 tag, u64 bytes, u64 alignment) {
+Result<Heap::Placed> Heap::place(Mutator& mutator, u16 tag, u64 bytes, u64 alignment) {
   const unsigned size_class = class_for(bytes, alignment) + kSizes;
   PERDURA_ASSIGN(void* const address, allocate_in(mutator, size_class, bytes, alignment));
   if (size_class != kClasses) {
     const ClassInfo& info = kClassInfo[size_class];
     // Most are of the thread's current slab, but for a transaction's it may be another one.
     std::byte* const place = blocks_.place_of(address);
-    Slab& slab = *blocks_.slab_of(place).slab;
-    const auto offset = static_cast<u64>(place - reinterpret_cast<const std::byte*>(&slab));
-    store(mutator, slab.types(info)[offset * info.reciprocal >> 32], tag);
-    return address;
+    const Block block = blocks_.slab_of(place);
+    const auto offset = static_cast<u64>(place - reinterpret_cast<const std::byte*>(block.slab));
+    const auto index = static_cast<u32>(offset * info.reciprocal >> 32);
+    store(mutator, block.slab->types(info)[index], tag);
+    return Placed{address, info.block_bytes, state(block.unit).touch(index, info.block_count)};
   }
   const u64 unit = units_.unit_of(blocks_.place_of(address));
   store(mutator, units_.table()[unit].mark, tag);
-  report(mutator, address, u64{units_.entry(unit).units} * kUnitBytes);
-  return address;
+  const u64 block_bytes = u64{units_.entry(unit).units} * kUnitBytes;
+  report(mutator, address, block_bytes);
+  return Placed{address, block_bytes, state(unit).touch(0, 1)};
 }
 
 void Heap::deallocate_all(Mutator& mutator, u16 tag) {

@@ -114,14 +114,15 @@ std::string Units::problem() const {
   return {};
 }
 
-void Units::load() {
-  if (loaded_) return;
-  used_.assign(units_max_ / 64 + 1, 0);
+Status Units::load() {
+  if (loaded_) return {};
+  PERDURA_ASSIGN(used_, Mapping::anonymous((units_max_ / 64 + 1) * sizeof(u64)));
   for_each([this](u64 unit, const UnitEntry& entry) {
     mark(unit, entry.units, true);
     return true;
   });
   loaded_ = true;
+  return {};
 }
 
 void Units::mark(u64 first, u64 count, bool value) {
@@ -129,8 +130,8 @@ void Units::mark(u64 first, u64 count, bool value) {
     const auto bit = static_cast<unsigned>(first % 64);
     const auto here = static_cast<unsigned>(std::min<u64>(count, 64 - bit));
     const u64 mask = bit_range(bit, here);
-    if (value) used_[first / 64] |= mask;
-    else used_[first / 64] &= ~mask;
+    if (value) used_word(first) |= mask;
+    else used_word(first) &= ~mask;
     first += here;
     count -= here;
   }
@@ -143,12 +144,12 @@ u64 Units::find_free(u64 count, u64 alignment_units, u64 from, u64 end) const {
     u64 unit = start;
     while (unit < start + count && !used(unit)) {
       // Whole free words at once.
-      if (unit % 64 == 0 && used_[unit / 64] == 0) unit += 64;
+      if (unit % 64 == 0 && used_word(unit) == 0) unit += 64;
       else ++unit;
     }
     if (unit >= start + count) return start;
     while (unit < end && used(unit)) {
-      if (unit % 64 == 0 && used_[unit / 64] == ~u64{0}) unit += 64;
+      if (unit % 64 == 0 && used_word(unit) == ~u64{0}) unit += 64;
       else ++unit;
     }
     start = aligned_from(data_, unit, alignment_units);
@@ -156,7 +157,7 @@ u64 Units::find_free(u64 count, u64 alignment_units, u64 from, u64 end) const {
   return ~u64{0};
 }
 
-Result<u64> Units::allocate(detail::Mutator& mutator, u64 count, u64 alignment_units) {
+Result<Units::Run> Units::allocate(detail::Mutator& mutator, u64 count, u64 alignment_units) {
   HeapHeader& header = this->header();
   u64 first = find_free(count, alignment_units, hint_, header.units_end);
   if (first == ~u64{0}) {
@@ -173,7 +174,9 @@ Result<u64> Units::allocate(detail::Mutator& mutator, u64 count, u64 alignment_u
   }
   mark(first, count, true);
   if (first == hint_) hint_ = first + count;
-  return first;
+  const bool is_untouched = region_.is_volatile() && first >= untouched_from_;
+  untouched_from_ = std::max(untouched_from_, first + count);
+  return Run{first, is_untouched};
 }
 
 Status Units::extend(detail::Mutator& mutator, u64 units_end) {
@@ -200,7 +203,9 @@ void Units::release(u64 first, u64 count) {
 // Give units below `units_end`, and some more, space on the medium.
 Status Units::back(u64 units_end) {
   if (units_end <= backed_end_) return {};
-  const u64 least = std::clamp<u64>(units_max_ / 16, 1, kGrowthUnitsMin);
+  // Ordinary memory takes up nothing until it is stored to, and comes in huge pages then.
+  const u64 growth_min = region_.is_volatile() ? region::kHugeBytes / kUnitBytes : kGrowthUnitsMin;
+  const u64 least = std::clamp<u64>(units_max_ / 16, 1, growth_min);
   const u64 growth = std::clamp(backed_end_ / 4, least, kGrowthUnitsMax);
   u64 target = std::max(units_end, backed_end_ + growth);
   // Pieces that are large end where a huge page does.

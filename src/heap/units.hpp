@@ -7,10 +7,10 @@
 #include <atomic>
 #include <bit>
 #include <string>
-#include <vector>
 
 #include <perdura/detail/mutator.hpp>
 
+#include "base/mapping.hpp"
 #include "base/result.hpp"
 #include "format/heap_format.hpp"
 #include "heap/slab.hpp"
@@ -28,18 +28,16 @@ void store_reported(detail::Mutator& mutator, T& field, T value) {
 /// Not thread-safe: the heap's lock guards it.
 class Units {
  public:
-  explicit Units(region::Region& region) : region_(region) {}
+  explicit Units(region::Region& region) : region_(region), base_(region.base()) {}
 
   /// Lay out an empty heap in a region with nothing backed.
   Status format(detail::Mutator& mutator);
   /// Check the header of an existing one.
   Status attach(const std::string& store_name);
 
-  format::HeapHeader& header() const {
-    return *reinterpret_cast<format::HeapHeader*>(region_.base());
-  }
+  format::HeapHeader& header() const { return *reinterpret_cast<format::HeapHeader*>(base_); }
   format::UnitEntry* table() const {
-    return reinterpret_cast<format::UnitEntry*>(region_.base() + format::kUnitTableOffset);
+    return reinterpret_cast<format::UnitEntry*>(base_ + format::kUnitTableOffset);
   }
   /// An entry, while other threads may change it.
   format::UnitEntry entry(u64 unit) const {
@@ -65,9 +63,13 @@ class Units {
     return unit < units_end() ? unit : ~u64{0};
   }
 
+  struct Run {
+    u64 first;
+    bool is_untouched;  ///< ordinary memory that nobody had before: it is zero
+  };
   /// `count` free units, the first at a multiple of `alignment_units`. Their table entries are
   /// still kFree.
-  Result<u64> allocate(detail::Mutator& mutator, u64 count, u64 alignment_units);
+  Result<Run> allocate(detail::Mutator& mutator, u64 count, u64 alignment_units);
   /// Units that are free and at this place.
   Status claim(detail::Mutator& mutator, u64 first, u64 count);
   void release(u64 first, u64 count);
@@ -77,7 +79,7 @@ class Units {
   /// What is wrong with the unit table; "" when every unit has one owner.
   std::string problem() const;
   /// Once, of a sound table: which units are free.
-  void load();
+  Status load();
 
   /// Of a sound table, visit the first unit of every slab and large block: visit(unit, entry).
   /// False stops.
@@ -99,17 +101,20 @@ class Units {
   Status extend(detail::Mutator& mutator, u64 units_end);
   Status back(u64 units_end);
   Status back_exactly(u64 units_end);
-  bool used(u64 unit) const { return (used_[unit / 64] >> unit % 64 & 1) != 0; }
+  u64& used_word(u64 unit) const { return used_.as<u64>()[unit / 64]; }
+  bool used(u64 unit) const { return (used_word(unit) >> unit % 64 & 1) != 0; }
   void mark(u64 first, u64 count, bool value);
 
   region::Region& region_;
+  std::byte* const base_;  ///< the region's
   std::byte* data_ = nullptr;
   u64 units_max_ = 0;
   u64 backed_end_ = 0;    ///< units below it have space on the medium
   u64 table_backed_ = 0;  ///< bytes
   bool loaded_ = false;
-  std::vector<u64> used_;
-  u64 hint_ = 0;  ///< no free unit lies below it
+  Mapping used_;            ///< a bit a unit, for as many as there may ever be
+  u64 hint_ = 0;            ///< no free unit lies below it
+  u64 untouched_from_ = 0;  ///< no unit from here on was given out by allocate()
 };
 
 }  // namespace perdura::heap

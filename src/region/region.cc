@@ -208,7 +208,7 @@ Status Region::map_new(const Extent& extent) {
                                      " bytes of memory for '" + name() + "'");
   // A tracker of pages would find 2 MiB changed for every store, where the system makes them so.
   ::madvise(place, extent.length,
-            volume_ == nullptr || huge_pages_ ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+            is_volatile() || huge_pages_ ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
   return {};
 }
 

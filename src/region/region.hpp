@@ -65,6 +65,8 @@ class Region {
   static Result<std::unique_ptr<Region>> map_volatile(u64 limit_bytes);
 
   u32 id() const { return record_.region; }
+  /// Ordinary memory, by map_volatile: zero where nobody has stored anything.
+  bool is_volatile() const { return volume_ == nullptr; }
   std::byte* base() const { return base_; }
   u64 limit() const { return record_.limit_bytes; }
   /// Address space it takes up from `base` on, with its aliases.

@@ -194,6 +194,19 @@ detail::Mutator& Mutators::register_thread() {
   return *value_or_throw(guarded([this] { return try_register_thread(); }));
 }
 
+// Address space, which programs may be short of.
+Status MutatorSlot::give_memory() {
+  const u64 entries = ignores_reports ? detail::kLastReports : 2 * kBufferEntries;
+  PERDURA_ASSIGN(buffers, Mapping::anonymous(entries * sizeof(u64)));
+  side.emplace();
+  if (!ignores_reports) {
+    PERDURA_ASSIGN(SideArena arena, SideArena::create());
+    side.emplace(std::move(arena));
+  }
+  collected = cursor = begin();
+  return {};
+}
+
 Result<detail::Mutator*> Mutators::try_register_thread() {
   if (forked_since(process_generation_))
     return Failure{Code::kForked,
@@ -218,11 +231,7 @@ Result<detail::Mutator*> Mutators::try_register_thread() {
     made->ignores_reports = sink_ == nullptr;
     made->registry = this;
     made->runtime = runtime_;
-    PERDURA_ASSIGN(made->buffers,
-                   Mapping::anonymous(2 * MutatorSlot::kBufferEntries * sizeof(u64)));
-    PERDURA_ASSIGN(SideArena side, SideArena::create());
-    made->side.emplace(std::move(side));
-    made->collected = made->cursor = made->begin();
+    PERDURA_TRY(made->give_memory());
     slot = made.get();
     std::lock_guard lock(mutex_);
     // Of the store's own threads, one may still register while another thread closes the store.

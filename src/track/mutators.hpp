@@ -43,6 +43,8 @@ struct MutatorSlot : detail::Mutator {
   std::atomic<int> thread{0};          ///< the system's number of the last one that had it
   ThreadReports* reports = nullptr;    ///< its thread's, where compiled code has reported to it
 
+  /// Once, with ignores_reports as it stays.
+  Status give_memory();
   u64* buffer(int which) const { return buffers.as<u64>() + which * kBufferEntries; }
   /// What is before it is no report, for who looks at the last ones (detail::report_lines).
   u64* begin() const { return buffer(filling) + detail::kLastReports; }

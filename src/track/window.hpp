@@ -38,6 +38,8 @@ namespace perdura::track {
 class SideArena {
  public:
   static Result<SideArena> create();
+  /// Without memory, and never added to.
+  SideArena() = default;
 
   u64 count() const { return count_.load(std::memory_order_acquire); }
   u64 line(u64 index) const { return memory_.as<Entry>()[index].line; }

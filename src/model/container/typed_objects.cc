@@ -22,7 +22,6 @@
 #include <string>
 
 #include <malloc.h>
-#include <sys/mman.h>
 
 #include <perdura/container.hpp>
 
@@ -45,8 +44,6 @@ constexpr perdura_type kText{"char", 1, 1, 0, nullptr};
 /// What allocators of programs keep before and behind what they give out.
 constexpr u64 kHeaderMax = 64;
 constexpr u64 kTrailerMax = 16;
-/// From so many bytes on new pages are zero sooner than those that are stored to.
-constexpr u64 kZeroedByPages = kMiB;
 
 /// Of a block that was made for so many bytes.
 u64 block_bytes_for(u64 bytes) {
@@ -94,13 +91,7 @@ Result<void*> try_make(VolatileHeap& objects, const perdura_type& type, size_t b
     const InOperation inside(inner);
     return runtime->heap().allocate_array(inner, type, bytes, zeroed, flexible);
   }
-  if (!zeroed || bytes < kZeroedByPages)
-    return objects.heap().allocate_array(mutator, type, bytes, zeroed, flexible);
-  PERDURA_ASSIGN(void* const made,
-                 objects.heap().allocate_array(mutator, type, bytes, false, flexible));
-  // It begins a page and is ordinary memory: zero where somebody touches it, as calloc's is.
-  if (::madvise(made, round_up(bytes, kPageBytes), MADV_DONTNEED) != 0) std::memset(made, 0, bytes);
-  return made;
+  return objects.heap().allocate_array(mutator, type, bytes, zeroed, flexible);
 }
 
 /// Words that hold pointers are zero, also where malloc's are not: a pointer that was there before
@@ -118,11 +109,16 @@ void* make(const perdura_type* type, size_t bytes, unsigned shape, bool zeroed) 
     Result<void*> made = try_make(*objects, *type, bytes, shape, zeroed);
     if (made) [[likely]]
       return *made;
+    // Also where there are as many types as there can be; where there is no memory, there is none
+    // of this type either.
     const Code code = made.failure().code;
-    if (code == Code::kTypeMismatch || code == Code::kInvalidArgument) {
-      tell_once(made.failure().message + "; its words may be pointers here");
+    if (code == Code::kTypeMismatch || code == Code::kInvalidArgument || code == Code::kNoSpace) {
+      const std::string why = std::move(made).failure().message;
       made = try_make(*objects, kWords, bytes, PERDURA_SHAPE_OBJECTS, true);
-      if (made) return *made;
+      if (made) {
+        tell_once(why + "; its words may be pointers here");
+        return *made;
+      }
     }
   } catch (...) {
     errno = ENOMEM;  // as below
@@ -263,6 +259,46 @@ const perdura_type& shifted_cached(const perdura_type& type, u32 offset, bool& f
   return made;
 }
 
+// --- what allocators of the program give out -----------------------------------------------------
+
+// An allocator may give out again what is in a container since a point. What malloc made has no
+// type. What lies in a larger block, of which an allocator gives out parts, may be of several
+// types: its words stay what they are.
+[[gnu::noinline]] void tag(VolatileHeap& objects, void* place, size_t bytes,
+                           const perdura_type* type, unsigned shape) {
+  detail::Runtime* runtime = nullptr;
+  if (!objects.contains(place)) {
+    runtime = detail::runtime_holding(place);
+    if (runtime == nullptr || !runtime->is_container() ||
+        runtime->heap().is_inside_large(place, kHeaderMax))
+      return;
+  }
+  heap::Heap& heap = runtime != nullptr ? runtime->heap() : objects.heap();
+  const heap::Block block = heap.block_at(place);
+  if (block.entry.units == 0) return;
+  const auto offset =
+      static_cast<u64>(static_cast<std::byte*>(place) - heap.blocks().place_of(block));
+  if (offset > kHeaderMax || objects.is_inherited()) return;
+  // Also where it was one object before, which the allocator got back.
+  const bool is_part = block.bytes() > block_bytes_for(offset + bytes + kTrailerMax);
+  try {
+    bool flexible = shape == PERDURA_SHAPE_FLEXIBLE && !is_part;
+    if (is_part) type = &kWords;
+    else if (offset != 0) type = &shifted_cached(*type, static_cast<u32>(offset), flexible);
+    Mutator& mutator = objects.mutators().this_thread();
+    const InOperation operation(mutator);
+    if (runtime == nullptr) {
+      (void)heap.retype(mutator, block, *type, flexible);  // else its words may be pointers
+      return;
+    }
+    Mutator& inner = runtime->mutators().this_thread();
+    const InOperation inside(inner);
+    (void)heap.retype(inner, block, *type, flexible);
+  } catch (...) {
+    return;  // without memory its words stay what they are, as above
+  }
+}
+
 }  // namespace
 // Here, where what they use is named; in C they have no namespace.
 extern "C" {
@@ -315,44 +351,13 @@ void* perdura_typed_new(size_t bytes, const perdura_type* type, unsigned shape) 
   return made;
 }
 
-// An allocator may give out again what is in a container since a point. What malloc made has no
-// type. What lies in a larger block, of which an allocator gives out parts, may be of several
-// types: its words stay what they are.
 void* perdura_typed_tag(void* place, size_t bytes, const perdura_type* type, unsigned shape) {
   VolatileHeap* const objects = VolatileHeap::existing();
-  if (place == nullptr || objects == nullptr) return place;
-  detail::Runtime* runtime = nullptr;
-  if (!objects->contains(place)) {
-    runtime = detail::runtime_holding(place);
-    if (runtime == nullptr || !runtime->is_container()) return place;
-  }
-  heap::Heap& heap = runtime != nullptr ? runtime->heap() : objects->heap();
-  const heap::Block block = heap.block_at(place, kHeaderMax);
-  if (block.entry.units == 0) return place;
-  const auto offset =
-      static_cast<u64>(static_cast<std::byte*>(place) - heap.blocks().place_of(block));
-  if (offset > kHeaderMax || objects->is_inherited()) return place;
-  // Also where it was one object before, which the allocator got back.
-  const bool is_part = block.bytes() > block_bytes_for(offset + bytes + kTrailerMax);
-  try {
-    bool flexible = shape == PERDURA_SHAPE_FLEXIBLE && !is_part;
-    if (is_part) type = &kWords;
-    else if (offset != 0) type = &shifted_cached(*type, static_cast<u32>(offset), flexible);
-    Mutator& mutator = objects->mutators().this_thread();
-    const InOperation operation(mutator);
-    if (runtime == nullptr) {
-      (void)heap.retype(mutator, block, *type, flexible);  // else its words may be pointers
-      return place;
-    }
-    Mutator& inner = runtime->mutators().this_thread();
-    const InOperation inside(inner);
-    (void)heap.retype(inner, block, *type, flexible);
-  } catch (...) {
-    return place;  // without memory its words stay what they are, as above
-  }
+  // Most of what allocators give out is such a part.
+  if (place != nullptr && objects != nullptr && !objects->heap().is_inside_large(place, kHeaderMax))
+    tag(*objects, place, bytes, type, shape);
   return place;
 }
-
 void perdura_typed_free(void* object) {
   if (object == nullptr) return;
   VolatileHeap* const objects = VolatileHeap::existing();
@@ -371,9 +376,10 @@ void perdura_typed_free(void* object) {
     }
     deallocate(object);
   } catch (const Error& error) {
-    end_with(error.what());
+    // A thread's first use of the heap takes memory. Where there is none the object stays.
+    if (error.code() != Code::kNoMemory) end_with(error.what());
   } catch (...) {
-    end_with("an object cannot be given back: out of memory");
+    return;  // as above
   }
 }
 
@@ -388,6 +394,13 @@ int perdura_allocate_near(const void* object) {
       throw Error(Code::kNotFound,
                   "what to allocate near is in no container that is open; name its root, or an "
                   "object that a point has found");
+    if (runtime != nullptr) {
+      value_or_throw(runtime->usable());
+      // As of volatile objects: so that there is this type when there are as many as there can be.
+      Mutator& mutator = runtime->mutators().this_thread();
+      const InOperation operation(mutator);
+      value_or_throw(runtime->heap().types().number_of(mutator, kWords));
+    }
     near_container = runtime != nullptr ? id_of(*runtime) : 0;
   });
 }

@@ -1,5 +1,7 @@
 #include "model/container/volatile_heap.hpp"
 
+#include "heap/known_types.hpp"
+
 namespace perdura::detail {
 
 using track::InOperation;
@@ -43,10 +45,12 @@ VolatileHeap::VolatileHeap()
             const InOperation operation(mutator);
             static_cast<VolatileHeap*>(mutator.runtime)->heap().release_cache(mutator);
           }))),
-      heap_(std::make_unique<heap::Heap>(*region_, "volatile objects")) {
+      heap_(*region_, "volatile objects") {
   Mutator& mutator = mutators_->this_thread();
   const InOperation operation(mutator);
-  value_or_throw(heap_->format(mutator));
+  value_or_throw(heap_.format(mutator));
+  // What is of further types is of this one when there are as many as there can be.
+  value_or_throw(heap_.types().number_of(mutator, heap::kWords));
   existing_.store(this, std::memory_order_release);
 }
 

@@ -23,7 +23,7 @@ class VolatileHeap {
   Status usable() const;
   bool is_inherited() const noexcept { return forked_since(process_generation_); }
 
-  heap::Heap& heap() { return *heap_; }
+  heap::Heap& heap() { return heap_; }
   track::Mutators& mutators() { return *mutators_; }
   bool contains(const void* address) const { return region_->contains(address); }
 
@@ -65,7 +65,7 @@ class VolatileHeap {
   const u64 process_generation_ = process_generation();
   std::unique_ptr<region::Region> region_;
   std::unique_ptr<track::Mutators> mutators_;
-  std::unique_ptr<heap::Heap> heap_;
+  heap::Heap heap_;
   std::mutex mutex_;                             ///< between operations; what follows
   std::unordered_map<const void*, u64> pinned_;  ///< how often each is
   std::unordered_set<void**> references_;

@@ -1,0 +1,167 @@
+// Goal: memory of perdura/typed.h is what malloc's is, and besides zero where its words may hold
+// pointers, whoever had it before; what allocators carve out of large blocks keeps the block as it
+// is; and a program may have more types than a heap can know. Method: the functions that
+// perdura-clang makes of malloc and new, called at random by several threads that fill all they
+// get, and look at all of it again; records that are made here.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <perdura/typed.h>
+
+#include "heap/known_types.hpp"
+#include "model/container/volatile_heap.hpp"
+
+namespace {
+
+using namespace perdura;
+using detail::VolatileHeap;
+
+constexpr perdura_slot kNodeSlots[] = {{"next", PERDURA_SLOT_POINTER, 0, 8, nullptr, 0, 0, 0}};
+constexpr perdura_type kNode{"typed_memory::Node", 16, 8, 1, kNodeSlots};
+constexpr perdura_type kNumbers{"typed_memory::Numbers", 8, 8, 0, nullptr};
+
+std::string type_at(const void* block) {
+  return value_or_throw(VolatileHeap::existing()->heap().type_name(block));
+}
+
+bool all_are(const unsigned char* bytes, size_t count, unsigned char value) {
+  return count == 0 || (bytes[0] == value && std::memcmp(bytes, bytes + 1, count - 1) == 0);
+}
+
+struct Owned {
+  unsigned char* bytes;
+  size_t size;
+  unsigned char fill;
+};
+
+/// At least an object's.
+size_t random_size(std::mt19937_64& random) {
+  const u64 which = random() % 64;
+  return 16 + random() % (which == 0 ? 5u << 20 : which < 5 ? 200'000 : which < 17 ? 40'000 : 700);
+}
+
+// All that there is of a block is filled, also what is behind the bytes that were asked for.
+Owned fill(void* made, std::mt19937_64& random) {
+  const Owned owned{static_cast<unsigned char*>(made), perdura_typed_usable_size(made),
+                    static_cast<unsigned char>(1 + random() % 255)};
+  std::memset(owned.bytes, owned.fill, owned.size);
+  return owned;
+}
+
+void work(unsigned seed, std::vector<Owned>& mine) {
+  std::mt19937_64 random(seed);
+  for (int i = 0; i < 1500; ++i) {
+    const size_t size = random_size(random);
+    const size_t which = mine.empty() ? 0 : random() % mine.size();
+    const unsigned what = random() % 8;
+    if (what < 4 || mine.empty()) {
+      const bool may_point = random() % 4 != 0;
+      void* const made = what == 0   ? perdura_typed_calloc(1, size, &kNumbers, 0)
+                         : may_point ? perdura_typed_malloc(size, &kNode, 0)
+                                     : perdura_typed_malloc(size, &kNumbers, 0);
+      ASSERT_NE(made, nullptr);
+      ASSERT_GE(perdura_typed_usable_size(made), size);
+      if (what == 0 || may_point) {
+        const size_t zero = what == 0 ? size : perdura_typed_usable_size(made);
+        ASSERT_TRUE(all_are(static_cast<unsigned char*>(made), zero, 0)) << size;
+      }
+      mine.push_back(fill(made, random));
+    } else if (what == 4) {
+      Owned& owned = mine[which];
+      auto* const bytes =
+          static_cast<unsigned char*>(perdura_typed_realloc(owned.bytes, size, &kNode, 0));
+      ASSERT_NE(bytes, nullptr);
+      const size_t now = perdura_typed_usable_size(bytes);
+      const size_t kept = std::min(size, owned.size);
+      ASSERT_TRUE(all_are(bytes, kept, owned.fill)) << size << " after " << owned.size;
+      // Behind what was asked for are old contents, or nothing.
+      const size_t from = bytes == owned.bytes ? owned.size : kept;
+      if (from < now) {
+        ASSERT_TRUE(all_are(bytes + from, now - from, 0)) << size;
+      }
+      owned = fill(bytes, random);
+    } else {
+      const Owned owned = mine[which];
+      ASSERT_TRUE(all_are(owned.bytes, owned.size, owned.fill));
+      perdura_typed_free(owned.bytes);
+      mine[which] = mine.back();
+      mine.pop_back();
+    }
+  }
+}
+
+TEST(TypedMemory, IsZeroWhoeverHadItBefore) {
+  std::vector<std::vector<Owned>> held(3);
+  for (unsigned round = 0; round < 4; ++round) {
+    std::vector<std::thread> threads;
+    for (unsigned i = 0; i < held.size(); ++i)
+      threads.emplace_back([&held, i, round] { work(round * 100 + i, held[i]); });
+    for (std::thread& thread : threads) thread.join();
+    if (HasFatalFailure()) return;
+    // What one has made another one frees, and slabs of threads that ended are taken over.
+    std::rotate(held.begin(), held.begin() + 1, held.end());
+  }
+  for (const auto& each : held)
+    for (const Owned& owned : each) perdura_typed_free(owned.bytes);
+}
+
+TEST(TypedMemory, PartsOfLargeBlocksLeaveThemAsTheyAre) {
+  constexpr size_t kBytes = 300'000;
+  for (const size_t into : {72ul, 128ul, 65'535ul, 65'536ul, 65'600ul, 131'072ul, 299'000ul}) {
+    auto* const block = static_cast<char*>(perdura_typed_raw_malloc(kBytes));
+    EXPECT_EQ(perdura_typed_tag(block + into, 16, &kNode, 0), block + into);
+    EXPECT_EQ(type_at(block), "words") << into;
+    perdura_typed_free(block);
+  }
+  // What begins in its first bytes is one object behind a header where it is as large, else a part.
+  auto* const block = static_cast<char*>(perdura_typed_raw_malloc(kBytes));
+  perdura_typed_tag(block + 64, kBytes - 64, &kNode, 0);
+  EXPECT_EQ(type_at(block), "typed_memory::Nodes behind 64 bytes");
+  perdura_typed_tag(block, kBytes, &kNode, 0);
+  EXPECT_EQ(type_at(block), "typed_memory::Node");
+  perdura_typed_tag(block, 16, &kNumbers, 0);
+  EXPECT_EQ(type_at(block), "words");
+  perdura_typed_free(block);
+  int outside = 0;
+  EXPECT_EQ(perdura_typed_tag(&outside, sizeof outside, &kNode, 0), &outside);
+  EXPECT_EQ(perdura_typed_tag(nullptr, 16, &kNode, 0), nullptr);
+}
+
+// The last test: there is no place for other types afterwards.
+TEST(TypedMemory, TypesBeyondThoseThatAHeapCanKnowAreWords) {
+  constexpr unsigned kCount = format::kTypesMax + 300;
+  struct Made {
+    std::string name;
+    perdura_type type;
+  };
+  static std::vector<std::unique_ptr<Made>> all;
+  unsigned words = 0;
+  std::vector<void*> blocks;
+  for (unsigned i = 0; i < kCount; ++i) {
+    auto made = std::make_unique<Made>();
+    made->name = "typed_memory::Drawn" + std::to_string(i);
+    made->type = {made->name.c_str(), 16, 8, 1, kNodeSlots};
+    void* const block = perdura_typed_malloc(48, &made->type, 0);
+    ASSERT_NE(block, nullptr) << i;
+    const std::string type = type_at(block);
+    ASSERT_TRUE(type == made->name || type == "words") << type;
+    words += type == "words";
+    blocks.push_back(block);
+    all.push_back(std::move(made));
+  }
+  EXPECT_GE(words, 300u);
+  EXPECT_LT(words, 400u);
+  // Those that are known are as before.
+  void* const again = perdura_typed_malloc(48, &all[10]->type, 0);
+  EXPECT_EQ(type_at(again), all[10]->name);
+  perdura_typed_free(again);
+  for (void* const block : blocks) perdura_typed_free(block);
+}
+
+}  // namespace
