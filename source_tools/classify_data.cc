@@ -1,6 +1,11 @@
 // perdura classify: for programs, as JSON of its own and as SARIF 2.1.0 (OASIS).
+#include <algorithm>
 #include <cctype>
+#include <fstream>
+#include <map>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -46,12 +51,39 @@ std::string uri_of(const std::string& path) {
   return uri;
 }
 
-ordered_json location(const Program& program, Place place) {
+/// Columns of SARIF are UTF-16's units; a place's are bytes.
+class Columns {
+ public:
+  unsigned of(const std::string& file, Place place) {
+    const auto [known, is_new] = lines_.try_emplace(file);
+    std::vector<std::string>& lines = known->second;
+    if (is_new) {
+      std::ifstream in(file);
+      for (std::string line; std::getline(in, line);) lines.push_back(line);
+    }
+    if (place.line == 0 || place.line > lines.size()) return std::max(1u, place.column);
+    const std::string_view before =
+        std::string_view(lines[place.line - 1]).substr(0, std::max(1u, place.column) - 1);
+    unsigned column = std::max(1u, place.column);
+    for (const char each : before) {
+      const auto byte = static_cast<unsigned char>(each);
+      if (byte >= 0x80 && byte < 0xc0) --column;  // goes on with a character
+      if (byte >= 0xf0) ++column;                 // one of two units
+    }
+    return column;
+  }
+
+ private:
+  std::map<std::string, std::vector<std::string>> lines_;
+};
+
+ordered_json location(const Program& program, Place place, Columns& columns) {
   ordered_json at;
   at["physicalLocation"]["artifactLocation"]["uri"] =
       place.file == kNone ? "" : uri_of(program.files[place.file]);
-  at["physicalLocation"]["region"] = {{"startLine", std::max(1u, place.line)},
-                                      {"startColumn", std::max(1u, place.column)}};
+  at["physicalLocation"]["region"] = {
+      {"startLine", std::max(1u, place.line)},
+      {"startColumn", place.file == kNone ? 1 : columns.of(program.files[place.file], place)}};
   return at;
 }
 
@@ -79,6 +111,7 @@ std::string as_json(const Classification& found) {
 }
 
 std::string as_sarif(const Classification& found) {
+  Columns columns;
   ordered_json rules = ordered_json::array();
   for (int i = 0; i < kKinds; ++i) {
     const Kind kind = static_cast<Kind>(i);
@@ -92,12 +125,12 @@ std::string as_sarif(const Classification& found) {
       ordered_json steps = ordered_json::array();
       for (std::size_t i = 0; i < reason.calls.size(); ++i) {
         ordered_json step;
-        step["location"] = location(found.program, reason.calls[i]);
+        step["location"] = location(found.program, reason.calls[i], columns);
         step["location"]["message"]["text"] = "calls " + reason.callees[i];
         steps.push_back(std::move(step));
       }
       ordered_json last;
-      last["location"] = location(found.program, reason.innermost);
+      last["location"] = location(found.program, reason.innermost, columns);
       last["location"]["message"]["text"] = sentence(reason);
       steps.push_back(std::move(last));
       ordered_json result = {
@@ -106,8 +139,8 @@ std::string as_sarif(const Classification& found) {
           {"message",
            {{"text",
              fmt::format("{} is instant: it {}", each.method.signature, sentence(reason))}}},
-          {"locations", {location(found.program, reason.at)}},
-          {"relatedLocations", {location(found.program, each.method.place)}},
+          {"locations", {location(found.program, reason.at, columns)}},
+          {"relatedLocations", {location(found.program, each.method.place, columns)}},
           {"codeFlows", {{{"threadFlows", {{{"locations", std::move(steps)}}}}}}}};
       results.push_back(std::move(result));
     }
@@ -117,6 +150,7 @@ std::string as_sarif(const Classification& found) {
       {"version", "2.1.0"},
       {"runs",
        {{{"tool", {{"driver", {{"name", "perdura classify"}, {"rules", std::move(rules)}}}}},
+         {"columnKind", "utf16CodeUnits"},
          {"results", std::move(results)}}}}};
   return sarif.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }

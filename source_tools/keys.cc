@@ -99,7 +99,10 @@ std::string Unit::signature_of(const FunctionDecl* function) const {
   if (function->isVariadic()) stream << (function->getNumParams() == 0 ? "..." : ", ...");
   stream << ')';
   if (const auto* const method = dyn_cast<CXXMethodDecl>(function))
-    if (method->isConst()) stream << " const";
+    stream << (method->isConst() ? " const" : "") << (method->isVolatile() ? " volatile" : "")
+           << (method->getRefQualifier() == RQ_LValue   ? " &"
+               : method->getRefQualifier() == RQ_RValue ? " &&"
+                                                        : "");
   return text;
 }
 

@@ -262,8 +262,12 @@ void Lowering::declare_variable(const clang::VarDecl* variable) {
   const Id address = address_of_local(local_of(variable));
   const bool is_found_by_compiler = variable->isConstexpr() && !holds_pointers(variable->getType());
   if (init != nullptr && !is_found_by_compiler) {
-    if (variable->getType()->isReferenceType()) store(address, address_of(init), at);
-    else initialize(address, init);
+    if (variable->getType()->isReferenceType()) {
+      note_number(init);
+      store(address, address_of(init), at);
+    } else {
+      initialize(address, init);
+    }
   }
   if (variable->hasAttr<clang::AsmLabelAttr>()) reason(Kind::kAssembler, at, "");
   end(variable);

@@ -133,6 +133,7 @@ void Lowering::add_arguments(const clang::CallExpr* call, unsigned first,
 }
 
 Id Lowering::argument(const clang::Expr* expression, bool reference) {
+  if (reference) note_number(expression);
   if (reference || expression->isGLValue()) return address_of(expression);
   return value_of(expression);
 }

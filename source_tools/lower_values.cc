@@ -145,9 +145,13 @@ Id Lowering::value_of_any(const clang::Expr* expression) {
               clang::cast<clang::CXXThrowExpr>(expression)->getSubExpr()) {
         evaluate(thrown);
         const clang::CXXRecordDecl* const record = thrown->getType()->getAsCXXRecordDecl();
-        if (record != nullptr && record->hasDefinition() && !record->hasTrivialDestructor())
+        if (record != nullptr && record->hasDefinition() && !record->hasTrivialDestructor()) {
+          // When whatever catches it is left: nothing here catches what that throws.
+          const unsigned guards = std::exchange(guards_, 0);
           call_function(record->getDestructor(), {new_temporary(thrown->getType())},
                         context_.VoidTy, at);
+          guards_ = guards;
+        }
       }
       reason(Kind::kThrows, at, "throw");
       return kNone;
@@ -221,6 +225,7 @@ Id Lowering::value_of_unary(const clang::UnaryOperator* unary) {
         if (const auto* const function = clang::dyn_cast<clang::FunctionDecl>(reference->getDecl()))
           return value_to_function(function, unary->getExprLoc());
       }
+      note_number(operand);
       return address_of(operand);
     }
     case clang::UO_PreInc:
@@ -292,6 +297,26 @@ bool Lowering::is_null(const clang::Expr* expression) const {
          result.Val.isNullPointer();
 }
 
+bool Lowering::is_beside_pointers(const clang::Expr* place) {
+  for (;;) {
+    place = place->IgnoreParenNoopCasts(context_);
+    if (const auto* const member = clang::dyn_cast<clang::MemberExpr>(place)) {
+      const auto* const field = clang::dyn_cast<clang::FieldDecl>(member->getMemberDecl());
+      if (field != nullptr && is_mixed_union(field->getParent())) return true;
+      if (member->isArrow()) return false;
+      place = member->getBase();
+    } else if (const auto* const element = clang::dyn_cast<clang::ArraySubscriptExpr>(place)) {
+      const auto* const decayed =
+          clang::dyn_cast<clang::ImplicitCastExpr>(element->getBase()->IgnoreParens());
+      if (decayed == nullptr || decayed->getCastKind() != clang::CK_ArrayToPointerDecay)
+        return false;
+      place = decayed->getSubExpr();
+    } else {
+      return false;
+    }
+  }
+}
+
 Id Lowering::value_of_cast(const clang::CastExpr* cast) {
   if (const auto* const written = clang::dyn_cast<clang::ExplicitCastExpr>(cast))
     visit_sizes(written->getTypeAsWritten());
@@ -313,11 +338,8 @@ Id Lowering::value_of_cast(const clang::CastExpr* cast) {
         if (reference->isNonOdrUse() != clang::NOUR_None && !holds_pointers(cast->getType()) &&
             !reference->getDecl()->getType()->isReferenceType())
           return kNone;
-      if (member != nullptr && !holds_pointers(cast->getType())) {
-        const auto* const field = clang::dyn_cast<clang::FieldDecl>(member->getMemberDecl());
-        if (field != nullptr && is_mixed_union(field->getParent()))
-          reason(Kind::kAddressAsNumber, at, "");
-      }
+      if (!holds_pointers(cast->getType()) && is_beside_pointers(sub))
+        reason(Kind::kAddressAsNumber, at, "");
       return load(address_of(sub), cast->getType(), place_of_access(sub));
     }
     case clang::CK_ArrayToPointerDecay:

@@ -113,6 +113,13 @@ class Lowering {
   Id assign(const clang::BinaryOperator* binary);
   Id value_of_binary(const clang::BinaryOperator* binary);
   bool is_null(const clang::Expr* expression) const;
+  /// In a union where something else is a pointer.
+  bool is_beside_pointers(const clang::Expr* place);
+  /// Of a place that a pointer or a reference leads to from now on: a number there may be read.
+  void note_number(const clang::Expr* place) {
+    if (!holds_pointers(place->getType()) && is_beside_pointers(place))
+      reason(Kind::kAddressAsNumber, place->getExprLoc(), "");
+  }
   Id value_of_cast(const clang::CastExpr* cast);
   bool same_type(clang::QualType a, clang::QualType b) const;
   /// Of `p->member` and `a[i]` the member and what is in brackets; else where it begins.

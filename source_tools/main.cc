@@ -150,8 +150,10 @@ int main(int count, char** arguments) {
                          "say which methods of objects may be deferred, and why others "
                          "may not");
   add_sources(classify, options.sources);
-  classify->add_option("--class", options.classes,
-                       "judge the methods of this class too, whose objects are states");
+  classify
+      ->add_option("--class", options.classes,
+                   "judge the methods of this class too, whose objects are states")
+      ->allow_extra_args(false);
   classify->add_flag("--private", options.judged.private_too, "private methods too");
   classify->add_flag("--functions", options.judged.all_functions,
                      "each function, as a method of what its first argument leads to");

@@ -40,14 +40,9 @@ struct InnerCall {
   unsigned open;   ///< behind the parenthesis
   unsigned close;  ///< before it
   std::size_t arguments;
-  struct Cast {
-    unsigned begin;
-    unsigned end;
-    std::size_t parameter;
-  };
-  std::vector<Cast> casts;  ///< arguments that braces would not convert
-  std::string comments;     ///< from `begin` to `end`
-  bool asks_noexcept;       ///< of a method that is, in the operand of noexcept
+  bool converts;         ///< an argument, as braces perhaps would not
+  std::string comments;  ///< from `begin` to `end`
+  bool asks_noexcept;    ///< of a method that is, in the operand of noexcept
   Spot at;
 };
 

@@ -328,7 +328,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
         .open = 0,
         .close = close->first,
         .arguments = 0,
-        .casts = {},
+        .converts = false,
         .comments = places_.comments(member->getMemberLoc(), callee->first, callee->second),
         .asks_noexcept = is_noexcept(method) && is_in_noexcept(),
         .at = places_.spot(member->getMemberLoc())};
@@ -352,11 +352,9 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
         break;
       }
       ++found.arguments;
-      if (class_->isDependentContext() ? is_of_type(argument, method->getParamDecl(i))
-                                       : !narrows(argument))
-        continue;
-      if (const auto at = range(argument->getSourceRange()))
-        found.casts.push_back({at->first, at->second, i});
+      found.converts |= class_->isDependentContext() || argument->isTypeDependent()
+                            ? !is_of_type(argument, method->getParamDecl(i))
+                            : narrows(argument);
     }
     body_.calls.push_back(std::move(found));
   }

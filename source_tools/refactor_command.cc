@@ -72,7 +72,7 @@ void RefactorCommand::add(CLI::App* command) {
                     "rewrite the calls in all sources that are given, and pthread_create");
   command->add_flag("--methods", methods,
                     "write perdura::Methods of states whose methods have attributes");
-  command->add_option("--class", classes, "with --methods: of this class");
+  command->add_option("--class", classes, "with --methods: of this class")->allow_extra_args(false);
   command->add_flag("--diff", output.diff, "print a patch");
   command->add_flag("--in-place", output.in_place, "rewrite the files");
   command->add_option("--output", output.folder, "write the files that change to this folder");

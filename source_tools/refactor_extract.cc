@@ -124,6 +124,41 @@ bool has_pointer(QualType type, std::string& path) {
 
 }  // namespace
 
+namespace {
+
+/// What keeps a call from having a copy of an argument as the caller has it; "": nothing.
+std::string why_not_copied(const CXXRecordDecl* record) {
+  bool has_copy = false;
+  for (const Decl* each : record->decls()) {
+    const auto* const generic = dyn_cast<FunctionTemplateDecl>(each);
+    const auto* const made =
+        dyn_cast<CXXConstructorDecl>(generic != nullptr ? generic->getTemplatedDecl() : each);
+    if (made == nullptr) continue;
+    if (generic != nullptr) {
+      // Taken for a copy of what is not const, unless the library has seen to that.
+      if (made->getMinRequiredArguments() <= 1 && made->getNumParams() >= 1 &&
+          !made->isInStdNamespace()) {
+        const auto* const reference = made->getParamDecl(0)->getType()->getAs<ReferenceType>();
+        if (reference != nullptr && !reference->getPointeeType().isConstQualified())
+          return "has a constructor that is a template and may take its copies";
+      }
+      continue;
+    }
+    unsigned qualifiers = 0;
+    if (!made->isCopyConstructor(qualifiers)) continue;
+    const bool is_plain = (qualifiers & Qualifiers::Const) != 0;
+    if (!is_plain) return "has a constructor that copies what is not const in another way";
+    if (made->isExplicit() || made->isDeleted() || made->getAccess() != AS_public)
+      return "has no constructor that copies it";
+    has_copy = true;
+  }
+  const bool is_implicit =
+      record->needsImplicitCopyConstructor() && !record->defaultedCopyConstructorIsDeleted();
+  return has_copy || is_implicit ? "" : "has no constructor that copies it";
+}
+
+}  // namespace
+
 std::string Places::why_not_logged(QualType type, const std::string& name, bool references) const {
   PrintingPolicy policy(context_.getPrintingPolicy());
   policy.SuppressTagKeyword = true;
@@ -162,6 +197,10 @@ std::string Places::why_not_logged(QualType type, const std::string& name, bool 
   if (!type.isTriviallyCopyableType(context_))
     return of + " is not trivially copyable (" + said +
            "): hand over a struct of numbers and fixed arrays";
+  if (const CXXRecordDecl* const record = type->getAsCXXRecordDecl();
+      record != nullptr && record->hasDefinition())
+    if (const std::string why = why_not_copied(record->getDefinition()); !why.empty())
+      return of + " " + why + " (" + said + "): hand over a struct of numbers and fixed arrays";
   std::string path;
   if (has_pointer(type, path))
     return of + " has a pointer in it (" + said + ", " + path +
@@ -403,6 +442,10 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     const auto refuse = [&](SourceLocation at, const std::string& why) {
       found.refusals.push_back({places_.spot(at), why});
     };
+    for (const char* name : {"context", "call", "dhint", "poroot", "defer", "inst", "ALL"})
+      if (places_.context().Idents.get(name).hasMacroDefinition())
+        refuse(record->getLocation(), std::string("a macro is called ") + name +
+                                          ", as what is written here: give it another name");
     const auto braces = places_.range(record->getBraceRange());
     bool found_conditional = false;
     if (!braces) {

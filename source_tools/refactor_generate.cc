@@ -405,8 +405,9 @@ class ClassWriter {
       std::string opens = takes_root ? "poroot" : "";
       std::string closes;
       if (plan.role == Role::kPersistent) {
-        opens += ", " + (is_inherited ? of : "") + plan.context + "{";
-        closes = "}";
+        // Parentheses convert as the call did, and as braces and a cast would not.
+        opens += ", " + (is_inherited ? of : "") + plan.context + (each.converts ? "(" : "{");
+        closes = each.converts ? ")" : "}";
         for (std::size_t i = each.arguments; i < callee.arguments.size(); ++i)
           closes = closes.insert(closes.size() - 1,
                                  (i == 0 ? "" : ", ") + callee.arguments[i].otherwise);
@@ -414,13 +415,6 @@ class ClassWriter {
         opens += ", ";
       }
       edits.push_back({each.open, each.open, opens});
-      if (plan.role == Role::kPersistent) {
-        for (const InnerCall::Cast& cast : each.casts) {
-          edits.push_back({cast.begin, cast.begin,
-                           "static_cast<" + callee.arguments[cast.parameter].type + ">("});
-          edits.push_back({cast.end, cast.end, ")"});
-        }
-      }
       edits.push_back({each.close, each.close, closes});
     }
   }

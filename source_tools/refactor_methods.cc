@@ -240,7 +240,9 @@ void write_state(const State& state, const std::map<std::string, const Classifie
                    "\n\ntemplate <>\nstruct perdura::Methods<" + state.name +
                        "> : perdura::MethodList<" + lines + "> {};"});
   if (state.is_known) return;
-  const unsigned behind = behind_includes(text_of_file(state.behind.file, result.wrong));
+  const std::string text = text_of_file(state.behind.file, result.wrong);
+  if (text.find("#include <perdura/objects.hpp>") != text.npos) return;
+  const unsigned behind = behind_includes(text);
   const Edit include{behind, behind, "\n#include <perdura/objects.hpp>\n"};
   if (std::ranges::find(there, include) == there.end()) there.push_back(include);
 }

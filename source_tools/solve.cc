@@ -106,7 +106,7 @@ struct Solver::Parts : Effects {
           }
         }
         if (fact.what == Fact::kRead && fact.name != kReadCopied &&
-            has_own_address(body, seen_as_number(body, places, fact.name == kReadBytes)))
+            has_placed_address(body, seen_as_number(body, places, fact.name == kReadBytes)))
           tell(search, index, Kind::kAddressAsNumber, "", fact.place);
         break;
       case Question::kNumbers:
@@ -159,6 +159,16 @@ struct Solver::Parts : Effects {
       return target.kind == Target::kLocal || target.kind == Target::kPoroot ||
              (of_object && body.function->has_this);
     });
+  }
+  /// Which each run of the program has at another place: of these, and of what has static storage.
+  bool has_placed_address(const SolvedBody& body, const Targets& values) const {
+    return has_own_address(body, values) || std::ranges::any_of(values, [this](std::uint32_t code) {
+             const Target target = Target::of(code);
+             if (target.kind != Target::kOutside)
+               return target.kind == Target::kFunction || target.kind == Target::kConstant;
+             const Kind kind = program.outsides[target.index].kind;
+             return kind == Kind::kGlobal || kind == Kind::kThreadLocal;
+           });
   }
   /// Besides what was an address in the object already.
   bool has_address(const Targets& values, bool bytes) const {
@@ -223,15 +233,15 @@ struct Solver::Parts : Effects {
           for (const std::uint32_t code : summary.numbers) {
             const bool bytes = summary.bytes.contains(Target::of(code));
             const Targets& places = caller.sees(Target::of(code));
-            if (has_own_address(body, seen_as_number(body, places, false)))
+            if (has_placed_address(body, seen_as_number(body, places, false)))
               ask(search, {.about = Question::kNumbers, .key = key, .target = code}, index, place,
                   callee);
-            else if (bytes && has_own_address(body, seen_as_number(body, places, true)))
+            else if (bytes && has_placed_address(body, seen_as_number(body, places, true)))
               ask(search, {.about = Question::kBytes, .key = key, .target = code}, index, place,
                   callee);
           }
           for (const std::uint32_t code : summary.values)
-            if (has_own_address(body, caller.sees(Target::of(code))))
+            if (has_placed_address(body, caller.sees(Target::of(code))))
               ask(search, {.about = Question::kValues, .key = key, .target = code}, index, place,
                   callee);
           break;

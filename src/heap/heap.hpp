@@ -74,7 +74,7 @@ struct ThreadCache {
   }
 };
 
-/// What is known of a slab, by its first unit. Volatile.
+/// What is known of a slab, or of a large block, by its first unit. Volatile.
 struct SlabState {
   std::atomic<ThreadCache*> owner{nullptr};  ///< changes under the class's lock
   std::atomic<bool> announced{false};  ///< in `returned` of its owner or `partial` of its class
@@ -82,6 +82,8 @@ struct SlabState {
   /// So many blocks at the end were never given out, and are zero: of a slab of typed blocks, or of
   /// a large block, which is one. Its owner's, or whoever allocates it.
   u32 untouched = 0;
+  /// Of another unit: how many before it the large block began that was found to have it.
+  std::atomic<u32> into{0};
 
   /// A block of `count` is given out: whether it is zero as nobody had it before.
   bool touch(u32 index, u32 count) {
@@ -154,19 +156,11 @@ class Heap : public commit::EpochGuest {
   /// Give back each typed block with this tag, while nobody else uses the heap: one without
   /// versions, since not all stores are reported.
   void deallocate_all(detail::Mutator& mutator, u16 tag);
-  /// The block that holds an address, allocated or not; with no units: none does. Of a large one
-  /// this takes as long as it is large.
+  /// The block that holds an address, allocated or not; with no units: none does.
   Block block_at(const void* address) const;
-  /// Whether an address lies in a large block, more than `into` bytes behind its beginning.
-  bool is_inside_large(const void* address, u64 into) const {
-    const u64 unit = units_.unit_of(address);
-    if (unit == ~u64{0}) return false;
-    const format::UnitKind kind = units_.entry(unit).kind;
-    // Its units but the first look free.
-    return kind == format::UnitKind::kFree ||
-           (kind == format::UnitKind::kLarge &&
-            static_cast<u64>(static_cast<const std::byte*>(address) - units_.address(unit)) > into);
-  }
+  /// The tag of the large block that an address lies in, more than `into` bytes behind its
+  /// beginning; 0: there is none. For who asks often.
+  u16 tag_of_part(const void* address, u64 into) const;
   /// A typed block has this type from now on, if it is as large as an object of it.
   Status retype(detail::Mutator& mutator, const Block& block, const perdura_type& type,
                 bool flexible);
@@ -326,6 +320,9 @@ class Heap : public commit::EpochGuest {
       detail::report(mutator, &field, sizeof(T));
     std::atomic_ref<T>(field).store(value, std::memory_order_relaxed);
   }
+  static constexpr u64 kNoUnit = ~u64{0};
+  /// The first unit of the large block that has `unit`; kNoUnit: none has.
+  u64 large_block_at(u64 unit) const;
   SlabState& state(u64 unit) const { return states_.as<SlabState>()[unit]; }
   Slab* slab_at(u64 unit) const { return units_.slab_at(unit); }
 
@@ -411,7 +408,7 @@ inline void* Heap::allocate_array_fast(detail::Mutator& mutator, const perdura_t
 inline Block Heap::block_at(const void* address) const {
   const std::byte* const place = blocks_.place_of(address);
   Block block = blocks_.slab_of(place);
-  if (block.unit == ~u64{0}) return {};
+  if (block.unit == kNoUnit) return {};
   if (block.slab != nullptr) {
     const auto offset = static_cast<u64>(place - reinterpret_cast<const std::byte*>(block.slab));
     block.index = static_cast<u32>(offset * block.info().reciprocal >> 32);
@@ -419,13 +416,37 @@ inline Block Heap::block_at(const void* address) const {
         block.index >= block.info().first_block && block.index < block.info().block_count;
     return is_one ? block : Block{};
   }
-  // The units of a large block but its first look free.
-  const u64 own = block.unit;
-  while (block.unit != 0 && units_.entry(block.unit).kind == format::UnitKind::kFree) --block.unit;
-  block.entry = units_.entry(block.unit);
-  const bool is_in_it =
-      block.entry.kind == format::UnitKind::kLarge && own - block.unit < block.entry.units;
-  return is_in_it ? block : Block{};
+  const u64 head = large_block_at(block.unit);
+  return head != kNoUnit ? Block{head, units_.entry(head), nullptr, 0} : Block{};
+}
+
+inline u64 Heap::large_block_at(u64 unit) const {
+  const auto holds = [&](u64 head) {
+    const format::UnitEntry entry = units_.entry(head);
+    return entry.kind == format::UnitKind::kLarge && unit - head < entry.units;
+  };
+  if (holds(unit)) return unit;
+  // Its units but the first look free.
+  if (units_.entry(unit).kind != format::UnitKind::kFree) return kNoUnit;
+  std::atomic<u32>& found = state(unit).into;
+  const u32 into = found.load(std::memory_order_relaxed);
+  if (into <= unit && holds(unit - into)) [[likely]]
+    return unit - into;
+  u64 head = unit;
+  while (head != 0 && units_.entry(head).kind == format::UnitKind::kFree) --head;
+  if (!holds(head)) return kNoUnit;
+  found.store(static_cast<u32>(unit - head), std::memory_order_relaxed);
+  return head;
+}
+
+inline u16 Heap::tag_of_part(const void* address, u64 into) const {
+  const u64 unit = units_.unit_of(address);
+  if (unit == kNoUnit) return 0;
+  const u64 head = large_block_at(unit);
+  if (head == kNoUnit ||
+      static_cast<u64>(static_cast<const std::byte*>(address) - units_.address(head)) <= into)
+    return 0;
+  return units_.entry(head).mark;
 }
 
 inline Status Heap::retype(detail::Mutator& mutator, const Block& block, const perdura_type& type,

@@ -5,7 +5,11 @@
 // get, and look at all of it again; records that are made here.
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+
+#include <atomic>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <random>
 #include <string>
@@ -96,6 +100,28 @@ void work(unsigned seed, std::vector<Owned>& mine) {
   }
 }
 
+// The first test: no thread has ended whose memory of the heap another one may have.
+TEST(TypedMemory, CanBeGivenBackByAThreadThatBeginsWithIt) {
+  void* const block = perdura_typed_malloc(64, &kNode, 0);
+  std::atomic<int> step{0};
+  std::thread other([&] {
+    while (step == 0) std::this_thread::yield();
+    perdura_typed_free(block);
+    step = 2;
+  });
+  std::ifstream statm("/proc/self/statm");
+  u64 pages = 0;
+  statm >> pages;
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
+  const rlimit little{pages * 4096 + (2u << 20), before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &little), 0);
+  step = 1;
+  other.join();
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &before), 0);
+  EXPECT_EQ(step, 2);
+}
+
 TEST(TypedMemory, IsZeroWhoeverHadItBefore) {
   std::vector<std::vector<Owned>> held(3);
   for (unsigned round = 0; round < 4; ++round) {
@@ -128,9 +154,35 @@ TEST(TypedMemory, PartsOfLargeBlocksLeaveThemAsTheyAre) {
   perdura_typed_tag(block, 16, &kNumbers, 0);
   EXPECT_EQ(type_at(block), "words");
   perdura_typed_free(block);
+  // What was one object is none any more where parts of it are given out.
+  for (const size_t bytes : {size_t{1000}, kBytes, 40 * kBytes}) {
+    for (const size_t into : {size_t{80}, bytes / 2, bytes - 16}) {
+      auto* const carved = static_cast<char*>(perdura_typed_raw_malloc(bytes));
+      perdura_typed_tag(carved, bytes, &kNumbers, 0);
+      EXPECT_EQ(type_at(carved), "typed_memory::Numbers");
+      perdura_typed_tag(carved + into, 16, &kNode, 0);
+      EXPECT_EQ(type_at(carved), "words") << into << " of " << bytes;
+      perdura_typed_free(carved);
+    }
+  }
   int outside = 0;
   EXPECT_EQ(perdura_typed_tag(&outside, sizeof outside, &kNode, 0), &outside);
   EXPECT_EQ(perdura_typed_tag(nullptr, 16, &kNode, 0), nullptr);
+}
+
+// Another structure of the program with the name of one: the block keeps no type that it had.
+TEST(TypedMemory, ATypeThatCannotBeHadIsWords) {
+  constexpr perdura_type kOther{"typed_memory::Node", 24, 8, 1, kNodeSlots};
+  auto* const block = static_cast<char*>(perdura_typed_raw_malloc(64));
+  perdura_typed_tag(block, 64, &kNumbers, 0);
+  perdura_typed_free(perdura_typed_malloc(16, &kNode, 0));
+  EXPECT_EQ(type_at(block), "typed_memory::Numbers");
+  perdura_typed_tag(block, 64, &kOther, 0);
+  EXPECT_EQ(type_at(block), "words");
+  perdura_typed_free(block);
+  void* const made = perdura_typed_malloc(64, &kOther, 0);
+  EXPECT_EQ(type_at(made), "words");
+  perdura_typed_free(made);
 }
 
 // The last test: there is no place for other types afterwards.

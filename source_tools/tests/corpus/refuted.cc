@@ -53,7 +53,7 @@ struct Refuted {
   void G3() { T t; }  // expect: instant
   void H1() { W w; V& v = w; (v.*kM)(&x); }  // expect: instant; because: H1 virtual
   void I1() { unsigned long m = n; bump(reinterpret_cast<int*&>(m)); }  // expect: instant
-  void I2() { R r; new (r.b) int*(&counter); R q = r; bump(*reinterpret_cast<int**>(q.b)); }  // expect: instant
+  void I2() { R r; new (r.b) int*(&counter); R q = r; bump(*reinterpret_cast<int**>(q.b)); }  // expect: instant; because: I2 address_as_number
   void I3() { char b[8]; memcpy(b, &n, 8); bump(*reinterpret_cast<int**>(b)); }  // expect: instant
   void J1() { t1<C{&counter, nullptr}>(); }  // expect: instant
   void J2() { t2<C{nullptr, evil}>(&x); }  // expect: instant

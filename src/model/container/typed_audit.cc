@@ -121,7 +121,8 @@ class Audit {
     objects.mutators().stop();
     const Status done = guarded([&]() -> Status {
       std::lock_guard lock(mutex_);
-      objects.heap().blocks().for_each_block([&](std::byte* object, u64 bytes, u16) {
+      objects.heap().blocks().for_each_block([&](std::byte* object, u64 bytes, u16 tag) {
+        if (tag == 0) return;  // the heap's own
         if (const std::optional<TypedPlace> place = place_in(objects.heap(), object))
           count(*place, bytes, all[{exact_place(*place), place->type()}]);
       });

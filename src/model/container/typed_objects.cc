@@ -101,11 +101,11 @@ void* make(const perdura_type* type, size_t bytes, unsigned shape, bool zeroed) 
     VolatileHeap* objects = VolatileHeap::existing();
     if (objects == nullptr) [[unlikely]]
       objects = &VolatileHeap::instance();
-    if (objects->is_inherited()) [[unlikely]]
-      return zeroed ? std::calloc(1, bytes) : std::malloc(bytes);
     const size_t least = type->size;
     bytes = bytes > least ? bytes : least;
     zeroed = zeroed || type->slot_count != 0;
+    if (objects->is_inherited()) [[unlikely]]
+      return zeroed ? std::calloc(1, bytes) : std::malloc(bytes);
     Result<void*> made = try_make(*objects, *type, bytes, shape, zeroed);
     if (made) [[likely]]
       return *made;
@@ -156,7 +156,8 @@ void* copied(void* from, size_t bytes, void* to) noexcept {
 
 void* renew(void* object, size_t bytes) noexcept {
   VolatileHeap* const objects = VolatileHeap::existing();
-  if (objects->is_inherited()) return copied(object, bytes, std::malloc(bytes));
+  if (objects != nullptr && objects->is_inherited())
+    return copied(object, bytes, std::malloc(bytes));
   const size_t had = usable_bytes(object);
   if (bytes <= had && bytes >= had / 2) return object;
   try {
@@ -263,39 +264,42 @@ const perdura_type& shifted_cached(const perdura_type& type, u32 offset, bool& f
 
 // An allocator may give out again what is in a container since a point. What malloc made has no
 // type. What lies in a larger block, of which an allocator gives out parts, may be of several
-// types: its words stay what they are.
+// types: its words may be pointers, also where it was one object before.
+Status retype(detail::Runtime* runtime, VolatileHeap& objects, const heap::Block& block,
+              const perdura_type& type, bool flexible) {
+  Mutator& mutator = objects.mutators().this_thread();
+  const InOperation operation(mutator);
+  if (runtime == nullptr) return objects.heap().retype(mutator, block, type, flexible);
+  Mutator& inner = runtime->mutators().this_thread();
+  const InOperation inside(inner);
+  return runtime->heap().retype(inner, block, type, flexible);
+}
+
 [[gnu::noinline]] void tag(VolatileHeap& objects, void* place, size_t bytes,
                            const perdura_type* type, unsigned shape) {
   detail::Runtime* runtime = nullptr;
   if (!objects.contains(place)) {
     runtime = detail::runtime_holding(place);
-    if (runtime == nullptr || !runtime->is_container() ||
-        runtime->heap().is_inside_large(place, kHeaderMax))
-      return;
+    if (runtime == nullptr || !runtime->is_container()) return;
   }
-  heap::Heap& heap = runtime != nullptr ? runtime->heap() : objects.heap();
+  const heap::Heap& heap = runtime != nullptr ? runtime->heap() : objects.heap();
   const heap::Block block = heap.block_at(place);
-  if (block.entry.units == 0) return;
+  if (block.entry.units == 0 || objects.is_inherited()) return;
   const auto offset =
       static_cast<u64>(static_cast<std::byte*>(place) - heap.blocks().place_of(block));
-  if (offset > kHeaderMax || objects.is_inherited()) return;
-  // Also where it was one object before, which the allocator got back.
-  const bool is_part = block.bytes() > block_bytes_for(offset + bytes + kTrailerMax);
+  const bool is_part =
+      offset > kHeaderMax || block.bytes() > block_bytes_for(offset + bytes + kTrailerMax);
   try {
     bool flexible = shape == PERDURA_SHAPE_FLEXIBLE && !is_part;
     if (is_part) type = &kWords;
     else if (offset != 0) type = &shifted_cached(*type, static_cast<u32>(offset), flexible);
-    Mutator& mutator = objects.mutators().this_thread();
-    const InOperation operation(mutator);
-    if (runtime == nullptr) {
-      (void)heap.retype(mutator, block, *type, flexible);  // else its words may be pointers
-      return;
-    }
-    Mutator& inner = runtime->mutators().this_thread();
-    const InOperation inside(inner);
-    (void)heap.retype(inner, block, *type, flexible);
+    Status typed = retype(runtime, objects, block, *type, flexible);
+    if (typed) return;
+    const std::string why = std::move(typed).failure().message;
+    if (retype(runtime, objects, block, kWords, false))
+      tell_once(why + "; its words may be pointers here");
   } catch (...) {
-    return;  // without memory its words stay what they are, as above
+    return;  // without memory its words stay what they are
   }
 }
 
@@ -353,8 +357,9 @@ void* perdura_typed_new(size_t bytes, const perdura_type* type, unsigned shape) 
 
 void* perdura_typed_tag(void* place, size_t bytes, const perdura_type* type, unsigned shape) {
   VolatileHeap* const objects = VolatileHeap::existing();
-  // Most of what allocators give out is such a part.
-  if (place != nullptr && objects != nullptr && !objects->heap().is_inside_large(place, kHeaderMax))
+  if (place == nullptr || objects == nullptr) return place;
+  // Most of what allocators give out is a part of a large block, which is words already.
+  if (objects->heap().tag_of_part(place, kHeaderMax) != objects->tag_of_words())
     tag(*objects, place, bytes, type, shape);
   return place;
 }

@@ -1,5 +1,10 @@
 #include "model/container/volatile_heap.hpp"
 
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <bit>
+
 #include "heap/known_types.hpp"
 
 namespace perdura::detail {
@@ -9,11 +14,21 @@ using track::InOperation;
 namespace {
 
 constexpr u64 kBytesMax = u64{1} << 40;
-constexpr u64 kBytesMin = kGiB;
+constexpr u64 kBytesMin = 16 * kMiB;
 
-// As much address space as there is.
+/// As much address space as there is; half of what the process may have, where that is limited.
+u64 address_space() {
+  u64 bytes = kBytesMax;
+  for (const auto resource : {RLIMIT_AS, RLIMIT_DATA}) {
+    rlimit limit{};
+    if (::getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+      bytes = std::min(bytes, std::bit_floor(std::max<u64>(limit.rlim_cur / 2, kBytesMin)));
+  }
+  return bytes;
+}
+
 std::unique_ptr<region::Region> reserve() {
-  for (u64 bytes = kBytesMax;; bytes /= 2) {
+  for (u64 bytes = address_space();; bytes /= 2) {
     auto region = region::Region::map_volatile(bytes);
     if (region) return std::move(*region);
     if (bytes <= kBytesMin) throw_failure(std::move(region).failure());
@@ -50,7 +65,8 @@ VolatileHeap::VolatileHeap()
   const InOperation operation(mutator);
   value_or_throw(heap_.format(mutator));
   // What is of further types is of this one when there are as many as there can be.
-  value_or_throw(heap_.types().number_of(mutator, heap::kWords));
+  tag_of_words_ =
+      heap::block_tag(value_or_throw(heap_.types().number_of(mutator, heap::kWords)), false);
   existing_.store(this, std::memory_order_release);
 }
 

@@ -24,6 +24,8 @@ class VolatileHeap {
   bool is_inherited() const noexcept { return forked_since(process_generation_); }
 
   heap::Heap& heap() { return heap_; }
+  /// Of a block whose words may be pointers (heap::kWords).
+  u16 tag_of_words() const noexcept { return tag_of_words_; }
   track::Mutators& mutators() { return *mutators_; }
   bool contains(const void* address) const { return region_->contains(address); }
 
@@ -66,6 +68,7 @@ class VolatileHeap {
   std::unique_ptr<region::Region> region_;
   std::unique_ptr<track::Mutators> mutators_;
   heap::Heap heap_;
+  u16 tag_of_words_ = 0;
   std::mutex mutex_;                             ///< between operations; what follows
   std::unordered_map<const void*, u64> pinned_;  ///< how often each is
   std::unordered_set<void**> references_;
