@@ -151,4 +151,34 @@ expect 2 "compile_commands.json' is damaged: let the build write it again" "$per
 mkdir 'a folder&more'
 echo 'struct Plain { int f() { return 1; } };' >'a folder&more/plain.cc'
 expect 0 "a%20folder%26more/plain.cc" classify 'a folder&more/plain.cc' --class Plain --sarif -
+
+# --- one class is one argument; columns are UTF-16's; what differs in & and && alone
+cat >told.cc <<'END'
+int counter;
+struct Told {
+  int n;
+  void set() & { n = 1; }
+  void set() && { ++counter; }
+  void plain() { /* @@ */ ++counter; }
+};
+END
+python3 - <<'END'
+text = open("told.cc").read().replace("@@", "\u00e4\U0001f600")
+open("told.cc", "w", encoding="utf-8").write(text)
+END
+expect 0 "Told::set() &&" classify --class Told told.cc
+classify told.cc --class Told --save told_verdicts >/dev/null
+expect 0 "" classify told.cc --class Told --expect told_verdicts
+classify told.cc --class Told --sarif told.sarif >/dev/null
+python3 - <<'END'
+import json
+run = json.load(open("told.sarif"))["runs"][0]
+assert run["columnKind"] == "utf16CodeUnits"
+columns = {each["locations"][0]["physicalLocation"]["region"]["startColumn"]
+           for each in run["results"] if "plain" in each["message"]["text"]}
+line = open("told.cc", encoding="utf-8").read().split("\n")[5]
+before = line[:line.index("++counter")]
+units = len(before.encode("utf-16-le")) // 2 + 1
+assert any(units <= each <= units + 2 for each in columns), (columns, units)
+END
 echo "all as expected"

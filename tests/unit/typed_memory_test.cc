@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <memory>
@@ -99,6 +100,33 @@ void work(unsigned seed, std::vector<Owned>& mine) {
     }
   }
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(PERDURA_THREAD_SANITIZER)
+// Their shadows take more than is left.
+TEST(TypedMemory, IsThereWhereAddressSpaceIsLimited) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process that has made none yet
+  for (const auto resource : {RLIMIT_AS, RLIMIT_DATA}) {
+    for (const u64 mib : {400, 900, 3000}) {
+      const auto use = [&] {
+        const rlimit limit{mib << 20, mib << 20};
+        if (::setrlimit(resource, &limit) != 0) std::_Exit(2);
+        std::vector<void*> blocks;
+        for (int i = 0; i < 50'000; ++i) {
+          blocks.push_back(perdura_typed_malloc(500, &kNode, 0));
+          if (blocks.back() == nullptr) std::_Exit(3);
+        }
+        for (void* const block : blocks) perdura_typed_free(block);
+        std::vector<std::thread> threads;
+        for (int i = 0; i < 8; ++i)
+          threads.emplace_back([] { perdura_typed_free(perdura_typed_malloc(9, &kNumbers, 0)); });
+        for (std::thread& thread : threads) thread.join();
+        std::_Exit(0);
+      };
+      EXPECT_EXIT(use(), ::testing::ExitedWithCode(0), "") << mib;
+    }
+  }
+}
+#endif
 
 // The first test: no thread has ended whose memory of the heap another one may have.
 TEST(TypedMemory, CanBeGivenBackByAThreadThatBeginsWithIt) {
