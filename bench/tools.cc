@@ -2,6 +2,7 @@
 // how long it takes for a large program.
 #ifdef PERDURA_SOURCE
 
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <fstream>
 #include <set>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 
 #include "child.hpp"
@@ -98,8 +100,18 @@ struct Program {
 
 /// A virtual machine may give memory that is free for seconds back to its host, and whoever takes
 /// it again first waits for it, for milliseconds where it is a huge page. Neither side of a pair is
-/// to: there is memory that was used just now.
-void keep_free_memory() { const Buffer taken(256 * kMiB); }
+/// to: there are pages of both kinds that were used just now, by the processor that the program
+/// will have.
+void keep_free_memory() {
+  constexpr std::size_t kBytes = 256 * kMiB;
+  const PinnedScope pinned(kMutatorCpu);
+  void* const taken = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (taken == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mmap");
+  ::madvise(taken, kBytes, MADV_HUGEPAGE);
+  prefault(taken, kBytes);
+  ::munmap(taken, kBytes);
+}
 
 /// Of a program: without types of what it allocates, with them, and as one that looks for pointers
 /// which these do not name, with census.c.
