@@ -207,8 +207,7 @@ Status Region::map_new(const Extent& extent) {
     return system_failure(errno, "cannot map " + std::to_string(extent.length) +
                                      " bytes of memory for '" + name() + "'");
   // A tracker of pages would find 2 MiB changed for every store, where the system makes them so.
-  ::madvise(place, extent.length,
-            is_volatile() || huge_pages_ ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+  ::madvise(place, extent.length, is_volatile() || huge_pages_ ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
   return {};
 }
 
