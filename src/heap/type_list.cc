@@ -281,8 +281,7 @@ Result<u32> TypeList::number_of_moved(Mutator& mutator, const Layout& layout, bo
     if (number) return number;
     const Code code = number.failure().code;
     as_words = (code == Code::kNoSpace && layouts_.size() == kTypesMax) ||
-               (code == Code::kTypeMismatch &&
-                is_of_program(layouts_[find_name(layout.name) - 1]));
+               (code == Code::kTypeMismatch && is_of_program(layouts_[find_name(layout.name) - 1]));
     return as_words ? learn(mutator, words) : std::move(number);
   });
 }
