@@ -150,6 +150,35 @@ TEST(TypedMemory, CanBeGivenBackByAThreadThatBeginsWithIt) {
   EXPECT_EQ(step, 2);
 }
 
+// A slab that is given back with blocks that nobody had: the next one there has others. Before
+// tests that take more.
+TEST(TypedMemory, IsZeroWhereOtherSizesWereBefore) {
+  constexpr size_t kSizes[] = {28'000, 64, 9'000, 300, 2'000, 20'000, 16, 5'000};
+  for (const size_t before : kSizes) {
+    for (const size_t now : kSizes) {
+      // A thread that ends gives back its empty slabs.
+      std::thread([&] {
+        std::vector<void*> blocks;
+        for (size_t bytes = 0; bytes < 130'000; bytes += before) {
+          blocks.push_back(perdura_typed_malloc(before, &kNode, 0));
+          std::memset(blocks.back(), 0xa5, perdura_typed_usable_size(blocks.back()));
+        }
+        for (void* const block : blocks) perdura_typed_free(block);
+      }).join();
+      std::thread([&] {
+        std::vector<void*> blocks;
+        for (size_t bytes = 0; bytes < 130'000; bytes += now) {
+          auto* const block = static_cast<unsigned char*>(perdura_typed_malloc(now, &kNode, 0));
+          EXPECT_TRUE(all_are(block, perdura_typed_usable_size(block), 0)) << before << now;
+          std::memset(block, 0xa5, perdura_typed_usable_size(block));
+          blocks.push_back(block);
+        }
+        for (void* const block : blocks) perdura_typed_free(block);
+      }).join();
+    }
+  }
+}
+
 TEST(TypedMemory, IsZeroWhoeverHadItBefore) {
   std::vector<std::vector<Owned>> held(3);
   for (unsigned round = 0; round < 4; ++round) {
