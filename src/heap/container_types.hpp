@@ -25,4 +25,9 @@ inline const detail::KnownType kKnownContainerState1(kContainerState1);
 inline constexpr perdura_type kContainerText{"perdura::format::ContainerText", 1, 1, 0, nullptr};
 inline constexpr perdura_type kContainerMarks{"perdura::format::ContainerMarks", 8, 8, 0, nullptr};
 
+/// What points make blocks of.
+inline const perdura_type* const kTypesOfPoints[] = {
+    &TypeRecord<format::ContainerModule>::value, &TypeRecord<format::ContainerSymbol>::value,
+    &TypeRecord<format::ContainerShadow>::value, &kContainerText, &kContainerMarks};
+
 }  // namespace perdura::heap

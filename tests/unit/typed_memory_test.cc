@@ -17,10 +17,12 @@
 #include <thread>
 #include <vector>
 
+#include <perdura/container.h>
 #include <perdura/typed.h>
 
 #include "heap/known_types.hpp"
 #include "model/container/volatile_heap.hpp"
+#include "support/files.hpp"
 
 namespace {
 
@@ -271,6 +273,33 @@ TEST(TypedMemory, TypesBeyondThoseThatAHeapCanKnowAreWords) {
   EXPECT_EQ(type_at(again), all[10]->name);
   perdura_typed_free(again);
   for (void* const block : blocks) perdura_typed_free(block);
+
+  // In a container as well, whether points take them there or they are allocated near it.
+  const test::TempDir folder;
+  for (const bool near : {false, true}) {
+    perdura_container* container = nullptr;
+    const std::string name = folder.path(near ? "near" : "far");
+    ASSERT_EQ(perdura_container_open(name.c_str(), nullptr, &container), 0);
+    auto* const root = static_cast<void**>(perdura_container_root(container, &kNode));
+    ASSERT_NE(root, nullptr);
+    if (near) {
+      ASSERT_EQ(perdura_allocate_near(root), 0);
+    }
+    for (const auto& made : all) {
+      auto* const block = static_cast<void**>(perdura_typed_malloc(16, &made->type, 0));
+      ASSERT_NE(block, nullptr);
+      *block = *root;
+      *root = block;
+    }
+    uint64_t version = 0;
+    EXPECT_EQ(perdura_container_point(container, &version), 0) << perdura_last_error();
+    unsigned count = 0;
+    for (void** each = static_cast<void**>(*root); each != nullptr;
+         each = static_cast<void**>(*each))
+      ++count;
+    EXPECT_EQ(count, kCount);
+    EXPECT_EQ(perdura_container_close(container), 0) << perdura_last_error();
+  }
 }
 
 }  // namespace

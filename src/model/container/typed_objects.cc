@@ -26,6 +26,7 @@
 #include <perdura/container.hpp>
 
 #include "base/process.hpp"
+#include "heap/container_types.hpp"
 #include "heap/known_types.hpp"
 #include "model/container/container_runtime.hpp"
 #include "store/c_error.hpp"
@@ -401,10 +402,14 @@ int perdura_allocate_near(const void* object) {
                   "object that a point has found");
     if (runtime != nullptr) {
       value_or_throw(runtime->usable());
-      // As of volatile objects: so that there is this type when there are as many as there can be.
+      // When there are as many types as there can be, there are these: what is of further ones is
+      // words, and a point makes blocks of the others.
       Mutator& mutator = runtime->mutators().this_thread();
       const InOperation operation(mutator);
-      value_or_throw(runtime->heap().types().number_of(mutator, kWords));
+      heap::TypeList& types = runtime->heap().types();
+      value_or_throw(types.number_of(mutator, kWords));
+      for (const perdura_type* type : heap::kTypesOfPoints)
+        value_or_throw(types.number_of(mutator, *type));
     }
     near_container = runtime != nullptr ? id_of(*runtime) : 0;
   });
