@@ -61,11 +61,9 @@ class Columns {
       std::ifstream in(file);
       for (std::string line; std::getline(in, line);) lines.push_back(line);
     }
-    if (place.line == 0 || place.line > lines.size()) return std::max(1u, place.column);
-    const std::string_view before =
-        std::string_view(lines[place.line - 1]).substr(0, std::max(1u, place.column) - 1);
     unsigned column = std::max(1u, place.column);
-    for (const char each : before) {
+    if (place.line == 0 || place.line > lines.size()) return column;
+    for (const char each : std::string_view(lines[place.line - 1]).substr(0, column - 1)) {
       const auto byte = static_cast<unsigned char>(each);
       if (byte >= 0x80 && byte < 0xc0) --column;  // goes on with a character
       if (byte >= 0xf0) ++column;                 // one of two units

@@ -46,27 +46,16 @@ void Lowering::initialize(Id address, const clang::Expr* init) {
       if (!is_in_memory(list->getType())) break;
       if (list->isTransparent() && list->getNumInits() == 1)
         return initialize(address, list->getInit(0));
-      for (const clang::Expr* each : list->inits()) {
-        initialize_part(address, each);
-        end_unwound(address, each);
-      }
-      if (list->hasArrayFiller()) {
-        initialize_part(address, list->getArrayFiller());
-        end_unwound(address, list->getArrayFiller());
-      }
+      for (const clang::Expr* each : list->inits()) initialize_part(address, each);
+      if (list->hasArrayFiller()) initialize_part(address, list->getArrayFiller());
       write(address, at);
       return;
     }
     case clang::Stmt::CXXParenListInitExprClass: {
       const auto* const list = clang::cast<clang::CXXParenListInitExpr>(init);
-      for (const clang::Expr* each : list->getInitExprs()) {
-        initialize_part(address, each);
-        end_unwound(address, each);
-      }
-      if (const clang::Expr* const filler = list->getArrayFiller()) {
+      for (const clang::Expr* each : list->getInitExprs()) initialize_part(address, each);
+      if (const clang::Expr* const filler = list->getArrayFiller())
         initialize_part(address, filler);
-        end_unwound(address, filler);
-      }
       write(address, at);
       return;
     }
@@ -128,6 +117,8 @@ void Lowering::initialize_part(Id address, const clang::Expr* init) {
   if (init != nullptr && init->isGLValue() && !init->getType()->isArrayType())
     return store(address, address_of(init), init->getExprLoc());
   initialize(address, init);
+  // When a later part throws.
+  if (init != nullptr && init->isPRValue()) end_all(address, init->getType(), init->getExprLoc());
 }
 
 void Lowering::construct(Id address, const clang::CXXConstructExpr* expression) {
@@ -164,10 +155,6 @@ void Lowering::end_all(Id address, clang::QualType type, clang::SourceLocation a
   const clang::CXXRecordDecl* const of = context_.getBaseElementType(type)->getAsCXXRecordDecl();
   if (of == nullptr || !of->hasDefinition() || of->hasTrivialDestructor()) return;
   call_function(of->getDestructor(), {address}, context_.VoidTy, at);
-}
-
-void Lowering::end_unwound(Id address, const clang::Expr* init) {
-  if (init != nullptr && init->isPRValue()) end_all(address, init->getType(), init->getExprLoc());
 }
 
 void Lowering::capture(Id address, const clang::LambdaExpr* lambda) {

@@ -180,8 +180,6 @@ class Lowering {
   bool may_throw(const clang::Expr* init) const;
   /// The destructor of an object, or of each of an array.
   void end_all(Id address, clang::QualType type, clang::SourceLocation at);
-  /// Of a part that was made, when a later one throws.
-  void end_unwound(Id address, const clang::Expr* init);
   /// A copy or an assignment that copies the bytes.
   void copy_trivially();
 

@@ -122,10 +122,6 @@ bool has_pointer(QualType type, std::string& path) {
   return false;
 }
 
-}  // namespace
-
-namespace {
-
 /// What keeps a call from having a copy of an argument as the caller has it; "": nothing.
 std::string why_not_copied(const CXXRecordDecl* record) {
   bool has_copy = false;

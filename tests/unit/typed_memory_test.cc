@@ -130,7 +130,7 @@ TEST(TypedMemory, IsThereWhereAddressSpaceIsLimited) {
 }
 #endif
 
-// The first test: no thread has ended whose memory of the heap another one may have.
+// Before the others: no thread has ended whose memory of the heap another one may have.
 TEST(TypedMemory, CanBeGivenBackByAThreadThatBeginsWithIt) {
   void* const block = perdura_typed_malloc(64, &kNode, 0);
   std::atomic<int> step{0};
@@ -171,7 +171,8 @@ TEST(TypedMemory, IsZeroWhereOtherSizesWereBefore) {
         std::vector<void*> blocks;
         for (size_t bytes = 0; bytes < 130'000; bytes += now) {
           auto* const block = static_cast<unsigned char*>(perdura_typed_malloc(now, &kNode, 0));
-          EXPECT_TRUE(all_are(block, perdura_typed_usable_size(block), 0)) << before << now;
+          EXPECT_TRUE(all_are(block, perdura_typed_usable_size(block), 0))
+              << before << " before " << now;
           std::memset(block, 0xa5, perdura_typed_usable_size(block));
           blocks.push_back(block);
         }

@@ -263,9 +263,6 @@ const perdura_type& shifted_cached(const perdura_type& type, u32 offset, bool& f
 
 // --- what allocators of the program give out -----------------------------------------------------
 
-// An allocator may give out again what is in a container since a point. What malloc made has no
-// type. What lies in a larger block, of which an allocator gives out parts, may be of several
-// types: its words may be pointers, also where it was one object before.
 Status retype(detail::Runtime* runtime, VolatileHeap& objects, const heap::Block& block,
               const perdura_type& type, bool flexible) {
   Mutator& mutator = objects.mutators().this_thread();
@@ -276,6 +273,9 @@ Status retype(detail::Runtime* runtime, VolatileHeap& objects, const heap::Block
   return runtime->heap().retype(inner, block, type, flexible);
 }
 
+// An allocator may give out again what is in a container since a point. What malloc made has no
+// type. What lies in a larger block, of which an allocator gives out parts, may be of several
+// types: its words may be pointers, also where it was one object before.
 [[gnu::noinline]] void tag(VolatileHeap& objects, void* place, size_t bytes,
                            const perdura_type* type, unsigned shape) {
   detail::Runtime* runtime = nullptr;
