@@ -360,8 +360,6 @@ class Copying {
   Result<CopiedRegion> copy(const format::RegionRecord& record) {
     PERDURA_TRY(check_no_restore(to_));
     PERDURA_ASSIGN(const auto source, open(record));
-    // A restore may have got no further than its identity.
-    if (to_.regions().empty()) PERDURA_TRY(become_another(to_));
     format::RegionRecord wanted = record;
     if (options_.engine)
       wanted = record_of(record, *options_.engine, record.chunk_bytes, kept_of(record));

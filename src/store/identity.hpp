@@ -22,8 +22,8 @@ std::string uuid_text(const u8 (&uuid)[16]);
 Result<Uuid> renew_identity(std::string_view uri, const media::MediumOptions& options);
 Result<Uuid> renew_identity(std::unique_ptr<media::Medium> medium);
 
-/// Of a store without regions: what is made there next is no other store, whatever was there, or
-/// was begun to be.
+/// Of a store without regions, before anybody else has its volume: what is made there next is
+/// another store than what was there, or was begun to be.
 Status become_another(region::Volume& volume);
 
 }  // namespace perdura::store

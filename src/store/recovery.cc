@@ -4,6 +4,7 @@
 
 #include "commit/pins.hpp"
 #include "commit/replay.hpp"
+#include "store/identity.hpp"
 #include "store/pinned.hpp"
 
 namespace perdura::store {
@@ -27,6 +28,9 @@ Result<std::unique_ptr<region::Volume>> open_volume(std::unique_ptr<media::Mediu
     PERDURA_ASSIGN(volume, region::Volume::open(std::move(medium)));
   }
   PERDURA_TRY(volume->begin_session());
+  // A restore that ended early, or was removed, has left the identity of its original. Nobody else
+  // has the volume yet: what a region writes has the identity from its first byte.
+  if (!blank && create && volume->regions().empty()) PERDURA_TRY(become_another(*volume));
   return volume;
 }
 

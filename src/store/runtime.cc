@@ -22,7 +22,6 @@
 #include "media/slow.hpp"
 #include "store/check_options.hpp"
 #include "store/group_state.hpp"
-#include "store/identity.hpp"
 #include "store/open_stores.hpp"
 #include "store/transaction_blocks.hpp"
 #include "store/transaction_replay.hpp"
@@ -249,9 +248,6 @@ Status Runtime::check_aliases() const {
 
 Status Runtime::create_region() {
   PERDURA_TRY(check_creation(volume_->medium()));
-  // A restore that ended early, or was removed, has left the identity of its original.
-  if (volume_->regions().empty() && volume_->superblock().session > 1)
-    PERDURA_TRY(store::become_another(*volume_));
   record_.limit_bytes = options_.region_limit_bytes;
   record_.aliases = options_.aliases;
   const store::EngineKind& kind = store::engine_kind(options_.engine);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <latch>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -145,6 +146,37 @@ TEST_P(Regions, WorkInThreadsOfTheirOwn) {
   for (u64 thread = 0; thread < kThreads; ++thread) {
     WrappedStore store = open(name(thread));
     expect(store, 1000 * thread + 4);
+  }
+}
+
+// What is made in an emptied store is another store, and which one is said before anybody writes
+// there: a log that had the identity of before would not be found again.
+TEST_P(Regions, OfAnEmptiedStoreBeginTogether) {
+  constexpr u64 kThreads = 4;
+  const auto name = [](u64 thread) { return "region " + std::to_string(thread); };
+  for (u64 round = 1; round <= 10; ++round) {
+    SCOPED_TRACE(round);
+    open("first").close();
+    value_or_throw(store::remove_region(uri(), "first", {}));
+    std::latch begin(kThreads);
+    std::vector<std::thread> threads;
+    for (u64 thread = 0; thread < kThreads; ++thread) {
+      threads.emplace_back([&, thread] {
+        begin.arrive_and_wait();
+        WrappedStore store = open(name(thread));
+        fill(store, round + thread);
+        store.checkpoint();
+        store.crash();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (u64 thread = 0; thread < kThreads; ++thread) {
+      {
+        WrappedStore store = open(name(thread));
+        expect(store, round + thread);
+      }
+      value_or_throw(store::remove_region(uri(), name(thread), {}));
+    }
   }
 }
 
