@@ -75,9 +75,13 @@ Classification classify(const Sources& sources, const Judged& judged, Directives
 
 std::map<std::string, const Classified*> by_place(const Classification& found) {
   std::map<std::string, const Classified*> all;
-  for (const Classified& each : found.methods) {
-    const auto [at, is_new] = all.emplace(text_of(found.program, each.method.place), &each);
+  const auto add = [&](const Classified& each, Place place) {
+    const auto [at, is_new] = all.emplace(text_of(found.program, place), &each);
     if (!is_new && each.judgement.verdict != Verdict::kDeferrable) at->second = &each;
+  };
+  for (const Classified& each : found.methods) {
+    add(each, each.method.place);
+    for (const Place place : each.method.other_places) add(each, place);
   }
   return all;
 }

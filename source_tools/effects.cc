@@ -249,8 +249,9 @@ void Effects::visit_call(SolvedBody& body, Id id, Visitor& visitor) {
   const Call& call = body.function->calls[id];
   const std::vector<Targets> arguments = arguments_of(body, call);
   if (call.pointer == kNone) {
-    if (!bodies.contains(call.callee)) visitor.missing(Kind::kNoSource, call.name, nullptr);
-    else visit_function(body, call.callee, arguments, nullptr, visitor);
+    if (bodies.contains(call.callee))
+      visit_function(body, call.callee, arguments, nullptr, visitor);
+    else if (!call.has_model) visitor.missing(Kind::kNoSource, call.name, nullptr);
   } else {
     visit_pointer(body, body.values[call.pointer], arguments, nullptr, &body, id, visitor);
   }

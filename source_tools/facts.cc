@@ -105,6 +105,9 @@ void Program::join(Program&& unit) {
     move_place(method.said_at);
     const auto [at, is_new] = methods.emplace(key, method);
     if (is_new) continue;
+    std::vector<Place>& others = at->second.other_places;
+    if (method.place != at->second.place && std::ranges::find(others, method.place) == others.end())
+      others.push_back(method.place);
     at->second.has_body |= method.has_body;
     if (at->second.said == Verdict::kNothing) {
       at->second.said = method.said;

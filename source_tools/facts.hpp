@@ -156,6 +156,9 @@ struct Call {
   std::vector<Id> arguments;  ///< values; kNone: one that leads nowhere
   Id result = kNone;
   bool guarded = false;  ///< what it throws is caught here
+  /// The facts beside it say what the library's function of this name does. It counts where a unit
+  /// defines one, which is then called instead.
+  bool has_model = false;
 };
 
 /// A variable or a temporary.
@@ -212,6 +215,7 @@ struct Method {
   std::string name;   ///< without the class
   std::string signature;
   Place place;
+  std::vector<Place> other_places;  ///< in units that see other lines of a file, or another file
   bool is_const = false;
   bool returns = false;
   bool has_body = true;

@@ -103,6 +103,11 @@ std::string Unit::signature_of(const FunctionDecl* function) const {
            << (method->getRefQualifier() == RQ_LValue   ? " &"
                : method->getRefQualifier() == RQ_RValue ? " &&"
                                                         : "");
+  // What tells those apart of one class template's that have it.
+  if (const Expr* const required = function->getTrailingRequiresClause()) {
+    stream << " requires ";
+    required->printPretty(stream, nullptr, policy_);
+  }
   return text;
 }
 

@@ -225,15 +225,23 @@ bool Lowering::call_known(const clang::FunctionDecl* function, const clang::Call
       !name.starts_with("is_aligned"))
     model = &kNumbersAlone;
   if (model == nullptr) return false;
-  apply(*model, call, result);
+  std::vector<Id> arguments;
+  for (const clang::Expr* each : call->arguments())
+    arguments.push_back(each->isGLValue() ? address_of(each) : value_of(each));
+  apply(*model, call, arguments, result);
+  if (!is_builtin || context_.BuiltinInfo.isLibFunction(builtin)) {
+    Call own;
+    own.callee = is_builtin ? name.str() : unit_.key_of(function);
+    own.name = unit_.name_of_function(function);
+    own.has_model = true;
+    result = joined(result, add_call(std::move(own), arguments, call->getType(), at));
+  }
   return true;
 }
 
-void Lowering::apply(const FunctionModel& model, const clang::CallExpr* call, Id& result) {
+void Lowering::apply(const FunctionModel& model, const clang::CallExpr* call,
+                     const std::vector<Id>& values, Id& result) {
   const clang::SourceLocation at = call->getExprLoc();
-  std::vector<Id> values;
-  for (const clang::Expr* each : call->arguments())
-    values.push_back(each->isGLValue() ? address_of(each) : value_of(each));
   Id source = kNone;
   Id copied = kNone;
   std::string copied_type;

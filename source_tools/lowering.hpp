@@ -143,7 +143,8 @@ class Lowering {
   Id argument(const clang::Expr* expression, bool reference);
   /// Takes builtins and functions of the C library that are known. False: it is none of these.
   bool call_known(const clang::FunctionDecl* function, const clang::CallExpr* call, Id& result);
-  void apply(const FunctionModel& model, const clang::CallExpr* call, Id& result);
+  void apply(const FunctionModel& model, const clang::CallExpr* call, const std::vector<Id>& values,
+             Id& result);
   /// memset to zeros.
   bool is_zero(const clang::CallExpr* call) const;
   clang::QualType pointee_type(const clang::Expr* pointer) const;

@@ -1,4 +1,7 @@
 // Helpers that are defined in another file (across_2.cc) decide what methods are.
+#include <math.h>
+#include <strings.h>
+
 #include <perdura/compat/simpo.hpp>
 
 namespace corpus_across {
@@ -199,6 +202,18 @@ class Across : public POBase {
       return value + opened;  // because: passes_counting_function global
     };
     ints()[0] = apply_to(add, 3);
+  }
+  void calls_functions_of_library() {  // expect: deferrable
+    ints()[0] = ffs(ints()[1]) + static_cast<int>(cbrt(8.0));
+  }
+  void calls_own_function_of_library() {  // expect: instant
+    ints()[0] = ffsl(ints()[1]);
+  }
+  void calls_own_by_builtin() {  // expect: instant
+    ints()[0] = static_cast<int>(__builtin_hypot(3.0, 4.0));
+  }
+  void calls_own_that_is_harmless() {  // expect: deferrable
+    ints()[0] = ffsll(ints()[1]);
   }
   int first_total() const {  // expect: read
     return Ledger(static_cast<int*>(poroot)).sum(3);

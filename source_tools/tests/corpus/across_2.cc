@@ -1,4 +1,7 @@
 // What across_1.cc calls; and a class whose methods are defined outside of it.
+#include <math.h>
+#include <strings.h>
+
 #include <perdura/compat/simpo.hpp>
 
 namespace corpus_across {
@@ -152,3 +155,16 @@ int Outlined::first_outlined() const {  // expect: read
 }
 
 }  // namespace corpus_across
+
+// A program may bring functions of the library's names, which the others then call.
+extern "C" {
+int ffsl(long value) noexcept {
+  ++corpus_across::opened;  // because: calls_own_function_of_library global
+  return value != 0;
+}
+double hypot(double a, double b) noexcept {
+  corpus_across::opened += 2;  // because: calls_own_by_builtin global
+  return a + b;
+}
+int ffsll(long long value) noexcept { return value != 0; }
+}

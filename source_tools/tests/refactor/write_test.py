@@ -1,7 +1,7 @@
 """Goal: files are written all or none: where one cannot be, all are as they were, the error names it,
 and nothing is left beside them. Files with CR LF keep them. Method: perdura-source refactor
 --in-place of two files, one of which is longer than a process may write, or whose folder may not be
-written; classify --write of a file with CR LF.
+written; classify --write of a file with CR LF, and of one of which two units see different lines.
 
     write_test.py PERDURA_SOURCE SOURCE_FOLDER
 """
@@ -72,6 +72,24 @@ def check_crlf(tool, root, folder):
     return wrong
 
 
+def check_two_sides(tool, root, folder):
+    """Of a method that two units see at different lines both are marked, by the verdict of both."""
+    wrong = []
+    file = folder / "sides.hpp"
+    units = [folder / "one.cc", folder / "other.cc"]
+    units[0].write_text('#define FAST\n#include "sides.hpp"\n')
+    units[1].write_text('#include "sides.hpp"\n')
+    set_ = "  void set(int x) { static_cast<int*>(poroot)[0] = x; }\n"
+    for other, mark in (set_.replace("= x", "= x + 1"), "deferrable"), \
+                       (set_.replace("x;", "x; static int n; ++n;"), "instant"):
+        file.write_text(SMALL.replace(set_, f"#ifdef FAST\n{set_}#else\n{other}#endif\n"))
+        for _ in range(2):
+            done = run(tool, root, "classify", "--write", *units)
+            if done.returncode != 0 or file.read_text().count(f"[[perdura::{mark}]] void set(") != 2:
+                wrong.append(f"two sides: {done.stderr}{file.read_text()}")
+    return wrong
+
+
 def main():
     tool, root = sys.argv[1], pathlib.Path(sys.argv[2])
     with tempfile.TemporaryDirectory() as name:
@@ -94,6 +112,7 @@ def main():
         if done.returncode != 0 or "simpo_set" not in (closed / "large.hpp").read_text():
             wrong.append(f"is not written: {done.stderr}")
         wrong += check_crlf(tool, root, work)
+        wrong += check_two_sides(tool, root, work)
         real, link = work / "real.cc", work / "link.cc"
         real.write_text(SMALL.replace("#pragma once", ""))
         link.symlink_to(real)
