@@ -14,11 +14,15 @@ namespace {
 /// What directives around a method say.
 void apply_directives(Program& program, const Directives& directives) {
   for (auto& [key, method] : program.methods) {
-    if (method.place.file == kNone) continue;
-    const Region region = directives.of(program.files[method.place.file], method.place.line);
-    if (region.verdict == Verdict::kNothing) continue;
-    method.said = region.verdict;
-    method.said_at = {method.place.file, region.first, 1};
+    std::vector<Place> places = method.other_places;
+    places.push_back(method.place);  // what is said at the body counts most
+    for (const Place place : places) {
+      if (place.file == kNone) continue;
+      const Region region = directives.of(program.files[place.file], place.line);
+      if (region.verdict == Verdict::kNothing) continue;
+      method.said = region.verdict;
+      method.said_at = {place.file, region.first, 1};
+    }
   }
 }
 

@@ -109,11 +109,12 @@ bool is_constant_elsewhere(const VarDecl* variable) {
 
 namespace {
 
-void add_content(Unit& unit, const APValue& value, const VarDecl* of, std::vector<Target>& content);
+void add_content(Unit& unit, const APValue& value, const ValueDecl* of,
+                 std::vector<Target>& content);
 
 /// What lives as long as a constant and is one too, the numbers of an initializer list, is taken as
 /// a part of it. False: it is none.
-bool add_temporary(Unit& unit, const Expr* expression, const VarDecl* of,
+bool add_temporary(Unit& unit, const Expr* expression, const ValueDecl* of,
                    std::vector<Target>& content) {
   const auto* const temporary = dyn_cast_or_null<MaterializeTemporaryExpr>(expression);
   if (temporary == nullptr || temporary->getStorageDuration() != SD_Static ||
@@ -121,12 +122,15 @@ bool add_temporary(Unit& unit, const Expr* expression, const VarDecl* of,
     return false;
   const APValue* const value = temporary->getOrCreateValue(false);
   if (value == nullptr || !value->hasValue()) return false;
-  content.push_back({Target::kConstant, constant_of(unit, of)});
+  const auto* const argument = dyn_cast<TemplateParamObjectDecl>(of);
+  content.push_back({Target::kConstant, argument != nullptr
+                                            ? constant_of(unit, argument)
+                                            : constant_of(unit, cast<VarDecl>(of))});
   add_content(unit, *value, of, content);
   return true;
 }
 
-void add_content(Unit& unit, const APValue& value, const VarDecl* of,
+void add_content(Unit& unit, const APValue& value, const ValueDecl* of,
                  std::vector<Target>& content) {
   switch (value.getKind()) {
     case APValue::LValue: {
@@ -146,7 +150,11 @@ void add_content(Unit& unit, const APValue& value, const VarDecl* of,
           return;
         }
         if (const auto* const function = dyn_cast<FunctionDecl>(decl)) {
-          content.push_back({Target::kFunction, function_of(unit, function)});
+          content.push_back(function_of(unit, function, of->getLocation()));
+          return;
+        }
+        if (const auto* const argument = dyn_cast<TemplateParamObjectDecl>(decl)) {
+          content.push_back({Target::kConstant, constant_of(unit, argument)});
           return;
         }
       }
@@ -162,15 +170,8 @@ void add_content(Unit& unit, const APValue& value, const VarDecl* of,
       return;
     }
     case APValue::MemberPointer:
-      if (const auto* const method =
-              dyn_cast_or_null<CXXMethodDecl>(value.getMemberPointerDecl())) {
-        const bool is_bound = !method->isVirtual() || is_final(method);
-        content.push_back(
-            is_bound ? Target{Target::kFunction, function_of(unit, method)}
-                     : Target{Target::kOutside,
-                              unit.program.outside({Kind::kVirtual, unit.name_of_function(method),
-                                                    unit.place(of->getLocation())})});
-      }
+      if (const auto* const method = dyn_cast_or_null<CXXMethodDecl>(value.getMemberPointerDecl()))
+        content.push_back(function_of(unit, method, of->getLocation()));
       return;
     case APValue::Struct:
       for (unsigned i = 0; i < value.getStructNumBases(); ++i)
@@ -191,13 +192,21 @@ void add_content(Unit& unit, const APValue& value, const VarDecl* of,
   }
 }
 
+/// Several variables may be one constant, of which nobody knows which is meant: those of one name
+/// that an expansion of a macro defines.
+void extend(Unit& unit, Id constant, const APValue& value, const ValueDecl* of) {
+  std::vector<Target> content;
+  add_content(unit, value, of, content);
+  std::vector<Target>& all = unit.program.constants[constant].content;
+  all.insert(all.end(), content.begin(), content.end());
+}
+
 }  // namespace
 
 Id constant_of(Unit& unit, const VarDecl* variable) {
-  const std::string key = unit.key_of(variable);
-  const std::size_t count = unit.program.constants.size();
-  const Id id = unit.program.constant(key);
-  if (id != count) return id;
+  variable = variable->getCanonicalDecl();
+  const Id id = unit.program.constant(unit.key_of(variable));
+  if (!unit.begin_content(variable)) return id;
   unit.program.constants[id].otherwise = unit.program.outside(
       {Kind::kGlobal, variable->getQualifiedNameAsString(), unit.place(variable->getLocation())});
   if (!is_constant(variable, unit.context())) return id;
@@ -205,24 +214,36 @@ Id constant_of(Unit& unit, const VarDecl* variable) {
   if (holds_pointers(variable->getType())) {
     const VarDecl* initialized = nullptr;
     variable->getAnyInitializer(initialized);
-    std::vector<Target> content;
     if (const APValue* const value = initialized->evaluateValue())
-      add_content(unit, *value, variable, content);
-    unit.program.constants[id].content = std::move(content);
+      extend(unit, id, *value, variable);
   }
+  return id;
+}
+
+Id constant_of(Unit& unit, const TemplateParamObjectDecl* argument) {
+  const Id id = unit.program.constant(unit.key_of(argument));
+  if (!unit.begin_content(argument)) return id;
+  unit.program.constants[id].is_defined = true;
+  extend(unit, id, argument->getValue(), argument);
   return id;
 }
 
 Id literal_of(Unit& unit) { return unit.program.constant(""); }
 
-Id function_of(Unit& unit, const FunctionDecl* function) {
+Target function_of(Unit& unit, const FunctionDecl* function, SourceLocation at) {
+  const auto outside = [&](Kind kind) {
+    return Target{Target::kOutside,
+                  unit.program.outside({kind, unit.name_of_function(function), unit.place(at)})};
+  };
+  const auto* const method = dyn_cast<CXXMethodDecl>(function);
+  if (method != nullptr && method->isVirtual() && !is_final(method)) return outside(Kind::kVirtual);
+  if (is_replaceable(function)) return outside(Kind::kIndirect);
   // Clang gives it an empty body.
-  if (const auto* const method = dyn_cast<CXXMethodDecl>(function);
-      method != nullptr && method->isLambdaStaticInvoker())
-    return invoker_of(unit, method->getParent());
+  if (method != nullptr && method->isLambdaStaticInvoker())
+    return {Target::kFunction, invoker_of(unit, method->getParent())};
   const FunctionDecl* definition = nullptr;
   if (function->hasBody(definition)) unit.require(definition);
-  return unit.program.function(unit.key_of(function));
+  return {Target::kFunction, unit.program.function(unit.key_of(function))};
 }
 
 }  // namespace perdura::source

@@ -19,10 +19,11 @@ bool is_constant_elsewhere(const clang::VarDecl* variable);
 
 /// Its index in the program, with what it leads to where it is defined.
 Id constant_of(Unit& unit, const clang::VarDecl* variable);
+Id constant_of(Unit& unit, const clang::TemplateParamObjectDecl* argument);
 /// All literals are one constant.
 Id literal_of(Unit& unit);
-/// Of a function whose address is taken.
-Id function_of(Unit& unit, const clang::FunctionDecl* function);
+/// What the address of a function, taken at `at`, leads to.
+Target function_of(Unit& unit, const clang::FunctionDecl* function, clang::SourceLocation at);
 /// Of what a lambda is as a pointer to a function (lower_calls.cc).
 Id invoker_of(Unit& unit, const clang::CXXRecordDecl* lambda);
 

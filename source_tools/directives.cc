@@ -58,9 +58,11 @@ std::vector<StringRef> words_of(StringRef line) {
   std::vector<StringRef> words;
   line = line.take_front(std::min(line.find("//"), line.find("/*"))).trim();
   if (!line.consume_front("#")) return words;
-  SmallVector<StringRef> split;
-  line.trim().split(split, ' ', -1, false);
-  for (const StringRef each : split) words.push_back(each.trim());
+  while (!line.empty()) {
+    const auto [word, rest] = llvm::getToken(line, " \t\v\f\r");
+    if (!word.empty()) words.push_back(word);
+    line = rest;
+  }
   return words;
 }
 

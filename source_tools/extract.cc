@@ -195,6 +195,9 @@ class Finder : public RecursiveASTVisitor<Finder> {
     const FunctionDecl* definition = nullptr;
     found.has_body = function->hasBody(definition) && !function->isDependentContext();
     found.place = unit_.place((found.has_body ? definition : function)->getLocation());
+    for (const FunctionDecl* each : function->redecls())
+      if (const Place place = unit_.place(each->getLocation()); place != found.place)
+        found.other_places.push_back(place);
     found.returns = !function->getReturnType()->isVoidType();
     found.is_variadic = function->isVariadic();
     found.answers_address = holds_pointers(function->getReturnType());

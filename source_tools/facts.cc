@@ -6,6 +6,10 @@
 namespace perdura::source {
 namespace {
 
+bool contains(const std::vector<Place>& places, Place place) {
+  return std::ranges::find(places, place) != places.end();
+}
+
 template <class Map, class Key>
 Id id_in(Map& ids, const Key& key, std::size_t next) {
   return ids.emplace(key, static_cast<Id>(next)).first->second;
@@ -13,16 +17,23 @@ Id id_in(Map& ids, const Key& key, std::size_t next) {
 
 bool is_same(const Fact& a, const Fact& b) {
   return a.what == b.what && a.kind == b.kind && a.to == b.to && a.from == b.from &&
-         a.target.code() == b.target.code() && a.call == b.call && a.place == b.place;
+         a.target.code() == b.target.code() && a.call == b.call && a.place == b.place &&
+         a.name == b.name;
 }
 bool is_same(const Call& a, const Call& b) {
   return a.callee == b.callee && a.pointer == b.pointer && a.arguments == b.arguments &&
-         a.result == b.result && a.guarded == b.guarded;
+         a.result == b.result && a.guarded == b.guarded && a.has_model == b.has_model;
+}
+bool is_same(const Local& a, const Local& b) {
+  return a.type == b.type && a.has_pointers == b.has_pointers && a.has_bytes == b.has_bytes &&
+         a.is_pointer == b.is_pointer && a.is_object == b.is_object;
 }
 /// A function of a header is met in many units.
 bool is_same(const Function& a, const Function& b) {
   const auto same = [](const auto& x, const auto& y) { return is_same(x, y); };
-  return a.place == b.place && a.parameters == b.parameters && a.values == b.values &&
+  return a.place == b.place && a.has_this == b.has_this && a.is_of_closure == b.is_of_closure &&
+         a.leads == b.leads && a.parameters == b.parameters && a.values == b.values &&
+         std::ranges::equal(a.locals, b.locals, same) &&
          std::ranges::equal(a.facts, b.facts, same) && std::ranges::equal(a.calls, b.calls, same);
 }
 
@@ -103,11 +114,16 @@ void Program::join(Program&& unit) {
   for (auto& [key, method] : unit.methods) {
     move_place(method.place);
     move_place(method.said_at);
+    std::ranges::for_each(method.other_places, move_place);
     const auto [at, is_new] = methods.emplace(key, method);
     if (is_new) continue;
-    std::vector<Place>& others = at->second.other_places;
-    if (method.place != at->second.place && std::ranges::find(others, method.place) == others.end())
-      others.push_back(method.place);
+    std::vector<Place> places = std::move(method.other_places);
+    // Where its body is, whichever unit is first.
+    if (method.has_body && !at->second.has_body) std::swap(method.place, at->second.place);
+    places.push_back(method.place);
+    for (const Place place : places)
+      if (place != at->second.place && !contains(at->second.other_places, place))
+        at->second.other_places.push_back(place);
     at->second.has_body |= method.has_body;
     if (at->second.said == Verdict::kNothing) {
       at->second.said = method.said;

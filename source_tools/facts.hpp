@@ -165,8 +165,9 @@ struct Call {
 struct Local {
   std::string type{};  ///< "" where nobody may see it as another type
   bool has_pointers = false;
-  bool has_bytes = false;  ///< characters, in which anything may lie
-  bool is_object = false;  ///< of a class that derives from POBase
+  bool has_bytes = false;   ///< characters, in which anything may lie
+  bool is_pointer = false;  ///< or several, and nothing else
+  bool is_object = false;   ///< of a class that derives from POBase
 };
 
 /// What a parameter's type says of where it leads.
@@ -215,7 +216,8 @@ struct Method {
   std::string name;   ///< without the class
   std::string signature;
   Place place;
-  std::vector<Place> other_places;  ///< in units that see other lines of a file, or another file
+  /// Its declarations elsewhere; also in units that see other lines of a file, or another file.
+  std::vector<Place> other_places;
   bool is_const = false;
   bool returns = false;
   bool has_body = true;

@@ -30,6 +30,14 @@ bool is_final(const CXXMethodDecl* method) {
   return method->hasAttr<FinalAttr>() || method->getParent()->isEffectivelyFinal();
 }
 
+bool is_replaceable(const FunctionDecl* function) {
+  for (const FunctionDecl* each : function->redecls())
+    if (each->hasAttr<WeakAttr>() || each->hasAttr<GNUInlineAttr>() || each->isMultiVersion() ||
+        each->hasAttr<IFuncAttr>() || each->hasAttr<AliasAttr>())
+      return true;
+  return false;
+}
+
 Unit::Unit(ASTContext& context)
     : context_(context), names_(context), policy_(context.getPrintingPolicy()) {
   policy_.SuppressTagKeyword = true;
@@ -73,7 +81,17 @@ std::string Unit::key_of(const VarDecl* variable) {
           std::to_string(context_.getSourceManager().getFileOffset(
               context_.getSourceManager().getExpansionLoc(variable->getLocation()))) +
           ":" + key;
+  // Several functions may come of one expansion, with one of the name each.
+  if (const auto* const of = dyn_cast_or_null<FunctionDecl>(variable->getParentFunctionOrMethod()))
+    key += " of " + key_of(of);
   return keys_[variable] = key;
+}
+
+std::string Unit::key_of(const TemplateParamObjectDecl* argument) {
+  std::string key = "argument " + argument->getType().getCanonicalType().getAsString(policy_);
+  llvm::raw_string_ostream stream(key);
+  argument->printAsInit(stream, policy_);
+  return key;
 }
 
 std::string Unit::name_of_function(const FunctionDecl* function) const {

@@ -20,6 +20,8 @@ bool is_pobase(const clang::CXXRecordDecl* record);
 bool derives_from_pobase(const clang::CXXRecordDecl* record);
 /// No class has another one in its place.
 bool is_final(const clang::CXXMethodDecl* method);
+/// Another body than the one that is seen may run.
+bool is_replaceable(const clang::FunctionDecl* function);
 
 class Unit {
  public:
@@ -31,6 +33,8 @@ class Unit {
   /// What a function is known by in all units; with the file in it where others cannot call it.
   std::string key_of(const clang::FunctionDecl* function);
   std::string key_of(const clang::VarDecl* variable);
+  /// Of an object that is a template's argument: by what it is made of.
+  std::string key_of(const clang::TemplateParamObjectDecl* argument);
   std::string name_of_function(const clang::FunctionDecl* function) const;
   std::string name_of_type(const clang::TagDecl* type) const;
   /// With the types of its parameters, and const.
@@ -45,6 +49,8 @@ class Unit {
   /// Its facts are wanted.
   void require(const clang::FunctionDecl* function);
   const clang::FunctionDecl* next_required();
+  /// Of a constant: its content is not there yet. Once.
+  bool begin_content(const clang::ValueDecl* constant) { return begun_.insert(constant).second; }
 
   Program program;
 
@@ -57,6 +63,7 @@ class Unit {
   std::unordered_map<const clang::Decl*, std::string> keys_;
   std::unordered_map<unsigned, Id> files_;  ///< by FileID
   std::set<std::string> known_;
+  std::set<const clang::ValueDecl*> begun_;
   std::deque<const clang::FunctionDecl*> required_;
 };
 

@@ -47,6 +47,7 @@ Function Lowering::lower() {
     const clang::ParmVarDecl* const each = decl_->getParamDecl(i);
     const Id address = address_of_local(local_of(each));
     if (holds_pointers(each->getType())) store(address, i + (has_this_ ? 1 : 0), {});
+    visit_sizes(each->getOriginalType());
   }
   // What leaves a function that may not throw ends the program.
   const auto* const type = decl_->getType()->getAs<clang::FunctionProtoType>();
@@ -114,6 +115,7 @@ Id Lowering::new_local(clang::QualType type) {
   Local local;
   local.has_pointers = holds_pointers(type);
   local.has_bytes = holds_bytes(type);
+  local.is_pointer = context_.getBaseElementType(type)->isPointerType();
   if (local.has_pointers) local.type = name_of_element(type);
   local.is_object = is_persistent(type);
   function_.locals.push_back(std::move(local));
@@ -246,6 +248,7 @@ void Lowering::declare(const clang::Decl* decl) {
 void Lowering::declare_variable(const clang::VarDecl* variable) {
   const clang::Expr* const init = variable->getInit();
   const clang::SourceLocation at = variable->getLocation();
+  visit_sizes(variable->getType());
   if (!variable->hasLocalStorage()) {
     // Made the first time that somebody comes here.
     const bool is_dependent = init != nullptr && init->isValueDependent();
@@ -258,7 +261,6 @@ void Lowering::declare_variable(const clang::VarDecl* variable) {
     }
     return;
   }
-  visit_sizes(variable->getType());
   const Id address = address_of_local(local_of(variable));
   const bool is_found_by_compiler = variable->isConstexpr() && !holds_pointers(variable->getType());
   if (init != nullptr && !is_found_by_compiler) {

@@ -253,9 +253,11 @@ void Lowering::apply(const FunctionModel& model, const clang::CallExpr* call,
       const clang::QualType type = read_from->IgnoreParenCasts()->getType();
       source = values[i];
       const clang::QualType copy = type->isArrayType() ? type : type->getPointeeType();
-      if (copy.isNull() || copy->isVoidType() || holds_pointers(copy)) copied = content(values[i]);
+      const bool may_be_pointers = copy.isNull() || copy->isVoidType() || holds_pointers(copy);
+      if (may_be_pointers) copied = content(values[i]);
       copied_type = pointee_of(read_from);
-      read(values[i], at, !copy.isNull() && is_byte(copy) ? kReadBytes : kReadCopied);
+      // Numbers in which an address was put are one from then on, wherever they go.
+      read(values[i], at, may_be_pointers ? kReadCopied : is_byte(copy) ? kReadBytes : "");
     }
   }
   for (std::size_t i = 0; i < model.arguments.size() && i < values.size(); ++i) {
@@ -318,8 +320,7 @@ Id Lowering::call_function(const clang::FunctionDecl* function, const std::vecto
   const clang::FunctionDecl* definition = nullptr;
   const auto* const method = clang::dyn_cast<clang::CXXMethodDecl>(function);
   if (method != nullptr && method->isLambdaStaticInvoker())  // as a template's argument
-    return call_pointer(value_to({Target::kFunction, function_of(unit_, function)}), arguments,
-                        type, at);
+    return call_pointer(value_to(function_of(unit_, function, at)), arguments, type, at);
   if (function->isReplaceableGlobalAllocationFunction())
     return unresolved(Kind::kMemory, unit_.name_of_function(function), arguments, type, at);
   if (!function->hasBody(definition)) {

@@ -51,21 +51,7 @@ Id Lowering::outside_variable(const clang::VarDecl* variable) {
 }
 
 Id Lowering::value_to_function(const clang::FunctionDecl* function, clang::SourceLocation at) {
-  const auto* const method = clang::dyn_cast<clang::CXXMethodDecl>(function);
-  if (method != nullptr && method->isVirtual() && !is_final(method))
-    return outside(Kind::kVirtual, unit_.name_of_function(method), at);
-  if (is_replaceable(function))
-    return outside(Kind::kIndirect, unit_.name_of_function(function), at);
-  return value_to({Target::kFunction, function_of(unit_, function)});
-}
-
-bool Lowering::is_replaceable(const clang::FunctionDecl* function) {
-  for (const clang::FunctionDecl* each : function->redecls())
-    if (each->hasAttr<clang::WeakAttr>() || each->hasAttr<clang::GNUInlineAttr>() ||
-        each->isMultiVersion() || each->hasAttr<clang::IFuncAttr>() ||
-        each->hasAttr<clang::AliasAttr>())
-      return true;
-  return false;
+  return value_to(function_of(unit_, function, at));
 }
 
 const clang::Expr* Lowering::stands_for(const clang::Expr* expression) {
@@ -89,6 +75,13 @@ Id Lowering::address_of(const clang::Expr* expression) {
     case clang::Stmt::ArraySubscriptExprClass: {
       const auto* const subscript = clang::cast<clang::ArraySubscriptExpr>(expression);
       value_of(subscript->getIdx());
+      if (is_null(subscript->getBase()))
+        return outside(Kind::kUnknownPointer, "a pointer that is made of a number", at);
+      // Of an array itself: no pointer to it is left.
+      const auto* const decayed =
+          clang::dyn_cast<clang::ImplicitCastExpr>(subscript->getBase()->IgnoreParens());
+      if (decayed != nullptr && decayed->getCastKind() == clang::CK_ArrayToPointerDecay)
+        return address_of(decayed->getSubExpr());
       return subscript->getBase()->getType()->isVectorType() ? address_of(subscript->getBase())
                                                              : value_of(subscript->getBase());
     }
@@ -153,7 +146,11 @@ Id Lowering::address_of(const clang::Expr* expression) {
       return address_of_literal();
     case clang::Stmt::CXXTypeidExprClass: {
       const auto* const type = clang::cast<clang::CXXTypeidExpr>(expression);
-      if (type->isPotentiallyEvaluated()) read(address_of(type->getExprOperand()), at);
+      if (type->isPotentiallyEvaluated()) {
+        const Id object = address_of(type->getExprOperand());
+        read(object, at);
+        read(content(object), at);  // beside its virtual functions
+      }
       return address_of_literal();
     }
     case clang::Stmt::CompoundLiteralExprClass: {
@@ -204,16 +201,18 @@ Id Lowering::address_of_reference(const clang::DeclRefExpr* reference) {
   if (const auto* const function = clang::dyn_cast<clang::FunctionDecl>(decl))
     return value_to_function(function, at);
   if (const auto* const binding = clang::dyn_cast<clang::BindingDecl>(decl)) {
-    if (const clang::VarDecl* const holder = binding->getHoldingVar())
-      return address_of_variable(holder, at, reference->refersToEnclosingVariableOrCapture());
     if (closure_ != nullptr && reference->refersToEnclosingVariableOrCapture())
       return address_of_captured(binding);
+    if (const clang::VarDecl* const holder = binding->getHoldingVar())
+      return address_of_variable(holder, at, false);
     return address_of(binding->getBinding());
   }
   if (const auto* const variable = clang::dyn_cast<clang::VarDecl>(decl))
     return address_of_variable(variable, at, reference->refersToEnclosingVariableOrCapture());
-  if (clang::isa<clang::TemplateParamObjectDecl, clang::EnumConstantDecl, clang::MSGuidDecl,
-                 clang::UnnamedGlobalConstantDecl>(decl))
+  if (const auto* const argument = clang::dyn_cast<clang::TemplateParamObjectDecl>(decl))
+    return value_to({Target::kConstant, constant_of(unit_, argument)});
+  if (clang::isa<clang::EnumConstantDecl, clang::MSGuidDecl, clang::UnnamedGlobalConstantDecl>(
+          decl))
     return address_of_literal();
   return unsupported(reference);
 }
@@ -232,7 +231,8 @@ Id Lowering::address_of_variable(const clang::VarDecl* variable, clang::SourceLo
 
 Id Lowering::address_of_another(const clang::VarDecl* variable, clang::SourceLocation at) {
   const clang::Expr* const init = variable->getAnyInitializer();
-  if (init == nullptr || init->isValueDependent())
+  if (init == nullptr || init->isValueDependent() ||
+      !variable->isUsableInConstantExpressions(context_))
     return outside(Kind::kUnsupported, variable->getNameAsString(), at);
   if (variable->getType()->isReferenceType()) return address_of(init);
   const Id address = new_temporary(variable->getType());
@@ -250,7 +250,10 @@ Id Lowering::address_of_captured(const clang::ValueDecl* variable) {
   }
   if (!at->second->getType()->isReferenceType()) return 0;  // a copy, in the closure
   const auto* const binding = clang::dyn_cast<clang::BindingDecl>(variable);
-  const clang::ValueDecl* const of = binding != nullptr ? binding->getDecomposedDecl() : variable;
+  const clang::ValueDecl* const of = binding == nullptr ? variable
+                                     : binding->getHoldingVar() != nullptr
+                                         ? binding->getHoldingVar()
+                                         : binding->getDecomposedDecl();
   if (of->getType()->isReferenceType()) return content(0);
   return value_to(Target::captured(0, 1, 0));
 }
@@ -301,6 +304,18 @@ void Lowering::reinterpret(Id address, std::string type, Id from) {
   add({.what = Fact::kReinterpret, .to = address, .from = from, .name = std::move(type)});
 }
 
+void Lowering::see_as(Id address, clang::QualType from, clang::QualType to,
+                      clang::SourceLocation at) {
+  reinterpret(address, name_of_element(to));
+  // The bytes of a pointer are other ones in each run.
+  const clang::CXXRecordDecl* const record = from->getAsCXXRecordDecl();
+  const bool begins_with_one =
+      record != nullptr && record->hasDefinition() && record->isDynamicClass() && !is_byte(to);
+  if (to->isArithmeticType() && (from->isPointerType() || begins_with_one) &&
+      !unit_.is_in_system_header(at))
+    reason(Kind::kAddressAsNumber, at, "");
+}
+
 void Lowering::follow_to_base(const clang::CastExpr* cast, Id address) {
   const bool looks = cast->getCastKind() == clang::CK_Dynamic ||
                      std::any_of(cast->path_begin(), cast->path_end(),
@@ -336,7 +351,7 @@ Id Lowering::address_of_cast(const clang::CastExpr* cast) {
     }
     case clang::CK_LValueBitCast: {
       const Id address = address_of(sub);
-      reinterpret(address, name_of_element(cast->getType()));
+      see_as(address, sub->getType(), cast->getType(), cast->getExprLoc());
       return address;
     }
     case clang::CK_Dynamic: {

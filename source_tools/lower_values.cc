@@ -35,6 +35,10 @@ Id Lowering::value_of(const clang::Expr* expression) {
   if (expression == nullptr) return kNone;
   const Id value = value_of_any(expression);
   const clang::QualType type = expression->getType();
+  if (expression->isPRValue() && type->isPointerType() &&
+      type->getPointeeType().getAddressSpace() != clang::LangAS::Default)
+    return outside(Kind::kUnknownPointer, "a pointer into another address space",
+                   expression->getExprLoc());
   if (value != kNone || expression->isGLValue() ||
       !(type->isAnyPointerType() || type->isMemberFunctionPointerType()))
     return value;
@@ -96,7 +100,8 @@ Id Lowering::value_of_any(const clang::Expr* expression) {
                  clang::cast<clang::DeclRefExpr>(expression)->getDecl())
                  ? kNone
                  : address_of_reference(clang::cast<clang::DeclRefExpr>(expression));
-    case clang::Stmt::MemberExprClass:
+    case clang::Stmt::MemberExprClass:  // of what is no variable, in C
+      note_number(expression);
       return address_of_member(clang::cast<clang::MemberExpr>(expression));
     case clang::Stmt::CXXThisExprClass:
       return value_of_this(at);
@@ -209,7 +214,7 @@ Id Lowering::unsupported(const clang::Expr* expression) {
 
 Id Lowering::step(const clang::UnaryOperator* unary) {
   const Id address = address_of(unary->getSubExpr());
-  read(address, unary->getExprLoc());
+  read(address, unary->getExprLoc(), how_changed(unary->getType()));
   write(address, unary->getExprLoc());
   return address;
 }
@@ -252,7 +257,7 @@ Id Lowering::assign(const clang::BinaryOperator* binary) {
   const Id value = value_of(binary->getRHS());
   const Id address = address_of(left);
   if (binary->isCompoundAssignmentOp()) {
-    read(address, at);
+    read(address, at, how_changed(left->getType()));
     write(address, at);
   } else {
     store(address, of_pointers(value, left->getType()), at);
@@ -276,7 +281,11 @@ Id Lowering::value_of_binary(const clang::BinaryOperator* binary) {
         reason(Kind::kAddressAsNumber, binary->getExprLoc(), "");
       const Id left = value_of(binary->getLHS());
       const Id right = value_of(binary->getRHS());
-      return binary->getType()->isPointerType() ? joined(left, right) : kNone;
+      if (!binary->getType()->isPointerType()) return kNone;
+      if (is_null(binary->getLHS()) || is_null(binary->getRHS()))
+        return outside(Kind::kUnknownPointer, "a pointer that is made of a number",
+                       binary->getExprLoc());
+      return joined(left, right);
     }
     case clang::BO_PtrMemD:
     case clang::BO_PtrMemI: {
@@ -293,8 +302,9 @@ Id Lowering::value_of_binary(const clang::BinaryOperator* binary) {
 
 bool Lowering::is_null(const clang::Expr* expression) const {
   clang::Expr::EvalResult result;
-  return !expression->isValueDependent() && expression->EvaluateAsRValue(result, context_) &&
-         result.Val.isNullPointer();
+  return expression->getType()->isPointerType() && !expression->isValueDependent() &&
+         expression->EvaluateAsRValue(result, context_) && result.Val.isLValue() &&
+         !result.Val.getLValueBase();
 }
 
 bool Lowering::is_beside_pointers(const clang::Expr* place) {
@@ -343,6 +353,8 @@ Id Lowering::value_of_cast(const clang::CastExpr* cast) {
       return load(address_of(sub), cast->getType(), place_of_access(sub));
     }
     case clang::CK_ArrayToPointerDecay:
+      note_number(sub);
+      return address_of(sub);
     case clang::CK_FunctionToPointerDecay:
     case clang::CK_BuiltinFnToFnPtr:
       return address_of(sub);
@@ -372,16 +384,9 @@ Id Lowering::value_of_cast(const clang::CastExpr* cast) {
       if (cast->getType()->isFunctionPointerType() && !sub->getType()->isFunctionPointerType())
         return outside(Kind::kIndirect, "a function by a pointer", at);
       if (value != kNone && !to.isNull() && !to->isVoidType() && !to->isFunctionType()) {
-        reinterpret(value, name_of_element(to));
-        // The bytes of a pointer are other ones in each run.
         const clang::QualType from = sub->getType()->getPointeeType();
-        const clang::CXXRecordDecl* const record =
-            from.isNull() ? nullptr : from->getAsCXXRecordDecl();
-        const bool begins_with_one = record != nullptr && record->hasDefinition() &&
-                                     record->isDynamicClass() && !is_byte(to);
-        if (to->isArithmeticType() && !from.isNull() &&
-            (from->isPointerType() || begins_with_one) && !unit_.is_in_system_header(at))
-          reason(Kind::kAddressAsNumber, at, "");
+        if (from.isNull()) reinterpret(value, name_of_element(to));
+        else see_as(value, from, to, at);
       }
       return value;
     }
@@ -439,6 +444,7 @@ Id Lowering::value_of_va_arg(const clang::VAArgExpr* argument) {
   const Id list = argument->getSubExpr()->isGLValue() ? address_of(argument->getSubExpr())
                                                       : value_of(argument->getSubExpr());
   static_cast<void>(list);  // the state of the list, a local of who has it
+  visit_sizes(argument->getType());
   return holds_pointers(argument->getType())
              ? outside(Kind::kUnknownPointer, "a pointer among further arguments",
                        argument->getExprLoc())
@@ -461,13 +467,13 @@ Id Lowering::value_of_atomic(const clang::AtomicExpr* atomic) {
   const clang::SourceLocation at = atomic->getExprLoc();
   const Id place = value_of(atomic->getPtr());
   const bool pointers = holds_pointers(atomic->getValueType());
-  read(place, at);
+  read(place, at, how_changed(atomic->getValueType()));
   Id value = kNone;
   const auto takes = [&](const clang::Expr* operand) {
     const Id each = operand->isGLValue() ? address_of(operand) : value_of(operand);
     if (operand->getType()->isPointerType() &&
         same_type(operand->getType()->getPointeeType(), atomic->getValueType())) {
-      read(each, at);
+      read(each, at, how_changed(atomic->getValueType()));
       write(each, at);
       if (pointers) {
         store(each, content(place), at);
@@ -537,7 +543,8 @@ Id Lowering::value_of_delete(const clang::CXXDeleteExpr* expression) {
   const clang::SourceLocation at = expression->getExprLoc();
   const Id address = value_of(expression->getArgument());
   const clang::QualType type = expression->getDestroyedType();
-  const clang::CXXRecordDecl* const record = type.isNull() ? nullptr : type->getAsCXXRecordDecl();
+  const clang::CXXRecordDecl* const record =
+      type.isNull() ? nullptr : context_.getBaseElementType(type)->getAsCXXRecordDecl();
   if (record != nullptr && record->hasDefinition() && !record->hasTrivialDestructor()) {
     const clang::CXXDestructorDecl* const destructor = record->getDestructor();
     if (destructor->isVirtual() && !is_final(destructor))

@@ -72,8 +72,6 @@ class Lowering {
   // --- functions
 
   Id value_to_function(const clang::FunctionDecl* function, clang::SourceLocation at);
-  /// Another body than the one that is seen may run.
-  static bool is_replaceable(const clang::FunctionDecl* function);
   /// What an expression that only names another place of the source means; nullptr: it is none.
   static const clang::Expr* stands_for(const clang::Expr* expression);
 
@@ -94,6 +92,8 @@ class Lowering {
   Id value_of_this(clang::SourceLocation at);
   Id address_of_member(const clang::MemberExpr* member);
   void reinterpret(Id address, std::string type, Id from = kNone);
+  /// What is there as `from` is seen as `to`.
+  void see_as(Id address, clang::QualType from, clang::QualType to, clang::SourceLocation at);
   /// To a virtual base, or by dynamic_cast: the object says itself where that is.
   void follow_to_base(const clang::CastExpr* cast, Id address);
   Id address_of_cast(const clang::CastExpr* cast);
@@ -107,11 +107,16 @@ class Lowering {
   Id value_of_any(const clang::Expr* expression);
   void bind(const clang::OpaqueValueExpr* opaque);
   Id unsupported(const clang::Expr* expression);
+  /// Of a kRead before what is there is changed: a pointer is no number for that.
+  static const char* how_changed(clang::QualType type) {
+    return holds_pointers(type) ? kReadCopied : "";
+  }
   /// ++ and --. The address.
   Id step(const clang::UnaryOperator* unary);
   Id value_of_unary(const clang::UnaryOperator* unary);
   Id assign(const clang::BinaryOperator* binary);
   Id value_of_binary(const clang::BinaryOperator* binary);
+  /// A pointer that leads nowhere by what it is made of: null, or a number.
   bool is_null(const clang::Expr* expression) const;
   /// In a union where something else is a pointer.
   bool is_beside_pointers(const clang::Expr* place);

@@ -88,6 +88,12 @@ int run_classify(Options& options) {
   options.judged.classes.insert(options.classes.begin(), options.classes.end());
   if (options.judged.all_functions && options.judged.reasons_max == 0)
     options.judged.reasons_max = 3;
+  if ((options.write || options.diff) &&
+      !(options.json.empty() && options.sarif.empty() && options.html.empty() &&
+        options.save.empty() && options.expect.empty()))
+    return complain(
+        {"--write and --diff go without --json, --sarif, --html, --save and --expect; "
+         "run it once more for these"});
   if (options.write || options.diff)
     return write_marks(options.sources, options.judged, options.directives, options.diff);
   const Classification found = classify(options.sources, options.judged);

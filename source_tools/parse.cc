@@ -2,6 +2,7 @@
 
 #include <clang/AST/ASTConsumer.h>
 #include <clang/AST/ASTContext.h>
+#include <clang/AST/Stmt.h>
 #include <clang/Basic/Diagnostic.h>
 #include <clang/Basic/FileManager.h>
 #include <clang/Basic/SourceManager.h>
@@ -222,6 +223,9 @@ std::vector<std::string> parse(const Sources& sources, Directives& directives, c
   };
   const std::size_t jobs = std::min<std::size_t>(
       units.size(), sources.jobs != 0 ? sources.jobs : std::thread::hardware_concurrency());
+  // Clang fills its table of the names of statements when it is first asked for one, in whichever
+  // thread, and others find it half filled: Stmt::getStmtClassName() of two units at once.
+  clang::Stmt::addStmtClass(clang::Stmt::NullStmtClass);
   std::vector<std::thread> workers;
   for (std::size_t i = 1; i < jobs; ++i) workers.emplace_back(work);
   work();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <set>
 
 #include "refactor_places.hpp"
 
@@ -68,14 +69,21 @@ struct Mark {
   auto operator<=>(const Mark&) const = default;
 };
 
-/// The file has nothing but spaces and comments from `begin` to `end`.
+/// The file has nothing but spaces and whole comments from `begin` to `end`.
 bool is_empty_between(const std::string& text, unsigned begin, unsigned end) {
   for (unsigned i = begin; i < end; ++i) {
     if (text.compare(i, 2, "//") == 0) {
-      while (i < end && text[i] != '\n') ++i;
+      // A backslash before its end takes the next line into it.
+      const auto goes_on = [&] {
+        const unsigned last = text[i - 1] == '\r' ? i - 2 : i - 1;
+        return text[last] == '\\';
+      };
+      while (i < end && (text[i] != '\n' || goes_on())) ++i;
+      if (i == end && goes_on()) return false;
     } else if (text.compare(i, 2, "/*") == 0) {
-      const std::size_t close = text.find("*/", i);
-      i = close == std::string::npos ? end : static_cast<unsigned>(close) + 1;
+      const std::size_t close = text.find("*/", i + 2);
+      if (close == std::string::npos || close + 2 > end) return false;
+      i = static_cast<unsigned>(close) + 1;
     } else if (!std::isspace(static_cast<unsigned char>(text[i]))) {
       return false;
     }
@@ -145,6 +153,7 @@ Changes marked(const Sources& sources, const Judged& methods, bool directives) {
   if (!changes.wrong.empty() || !changes.objections.empty()) return changes;
   const std::map<std::string, const Classified*> judged = by_place(found);
   std::map<std::string, std::vector<Mark>> marks;
+  std::set<std::pair<std::string, unsigned>> begins;
   for (const auto& [key, site] : sites) {
     const bool is_defined = site.defined.end != 0;
     auto at = judged.find(is_defined ? site.defined.at.text() : key);
@@ -156,6 +165,10 @@ Changes marked(const Sources& sources, const Judged& methods, bool directives) {
     if (verdict == Verdict::kRead && method.method.of_memory) verdict = Verdict::kInstant;
     if (verdict != Verdict::kDeferrable && verdict != Verdict::kInstant) continue;
     const MarkSite& where = directives && is_defined ? site.defined : site.declared;
+    if (!begins.emplace(where.at.file, where.begin).second)
+      changes.wrong.push_back(where.at.text() +
+                              ": another method is declared in the same declaration, and a mark "
+                              "would be of both: write a declaration for each");
     marks[where.at.file].push_back({where, verdict});
   }
   for (auto& [file, each] : marks) {

@@ -347,17 +347,21 @@ struct Solver::Parts : Effects {
       }
       for (SolvedBody& body : at->second) tell_pending(search, body);
     }
-    for (std::size_t i = 0; i < search.nodes.size() && (most == 0 || search.reasons.size() < most);
-         ++i)
+    // Of a read, that it returns something is the one reason: two are enough to know it is none.
+    const std::size_t enough = std::max(most, std::size_t{2});
+    for (std::size_t i = 0;
+         i < search.nodes.size() && (most == 0 || search.reasons.size() < enough); ++i)
       answer(search, i);
     judgement.reasons = std::move(search.reasons);
+    const bool returns_alone =
+        judgement.reasons.size() == 1 && judgement.reasons[0].kind == Kind::kReturns;
+    if (most != 0 && judgement.reasons.size() > most) judgement.reasons.resize(most);
     std::ranges::sort(judgement.reasons, [](const Reason& a, const Reason& b) {
       return std::tie(a.at, a.kind) < std::tie(b.at, b.kind);
     });
     if (judgement.reasons.empty()) {
       judgement.verdict = Verdict::kDeferrable;
-    } else if (method.is_const && judgement.reasons.size() == 1 &&
-               judgement.reasons[0].kind == Kind::kReturns && !judgement.changes_object &&
+    } else if (method.is_const && returns_alone && !judgement.changes_object &&
                !method.answers_address) {
       judgement.verdict = Verdict::kRead;
     }

@@ -181,4 +181,116 @@ before = line[:line.index("++counter")]
 units = len(before.encode("utf-16-le")) // 2 + 1
 assert any(units <= each <= units + 2 for each in columns), (columns, units)
 END
+
+# --- how many reasons are wanted changes no verdict
+cat >most.cc <<'END'
+int counter;
+struct Most {
+  int x;
+  int of_both() const { return x + counter; }
+  int of_object() const { return x; }
+};
+END
+expect 0 "read        Most::of_object() const" classify most.cc --class Most --most 1
+expect 0 "instant     Most::of_both() const" classify most.cc --class Most --most 1
+
+# --- C: sizes that a declaration computes, constants of one name, parts of what is no variable
+cat >sizes.c <<'END'
+#include <stdarg.h>
+#include <stdint.h>
+struct state { int x; uint64_t u; };
+int counter;
+void of_parameter(struct state* s, int n, int (*p)[++counter]) { s->x = n; }
+void of_static(struct state* s) { static int (*p)[++counter]; s->x = 1; }
+static void take(int n, ...) {
+  va_list list;
+  va_start(list, n);
+  (void)va_arg(list, int (*)[++counter]);
+  va_end(list);
+}
+void of_argument(struct state* s) { take(1, (int(*)[1])0); s->x = 1; }
+#define BOTH \
+  void of_text(struct state* s, int i) { static const char* const k = "ab"; s->x = k[i & 1]; } \
+  void of_counter(struct state* s) { static int* const k = &counter; s->x = *k; }
+BOTH
+union two { void* p; uint64_t n; };
+static union two made(void* p) { union two q = {.p = p}; return q; }
+void by_result(struct state* s) { s->u = made(s).n; }
+void by_cast(struct state* s) { s->u = ((union two)(void*)s).n; }
+void by_array(struct state* s, int n) { int all[n + 1]; all[n] = 2; s->x = all[n]; }
+END
+"$perdura" classify sizes.c --functions --save sizes -- -std=gnu11
+for each in of_parameter of_static of_argument of_counter by_result by_cast; do
+  grep -q "^instant $each(" sizes || { echo "$each is not instant"; cat sizes; exit 1; }
+done
+grep -q "^deferrable by_array(" sizes || { echo "by_array is not deferrable"; exit 1; }
+
+# --- units that see other lines of one file: the order in which they are given says nothing
+cat >view.hpp <<'END'
+struct View { unsigned long u; void a() noexcept; void b() noexcept; };
+static inline void fix(View* s) {
+  const void* p = s;
+  const void* q = &p;
+  s->u = static_cast<const VIEW*>(q)[1];
+}
+END
+echo '#define VIEW unsigned short
+#include "view.hpp"
+void View::a() noexcept { fix(this); }' >view_1.cc
+echo '#define VIEW unsigned char
+#include "view.hpp"
+void View::b() noexcept { fix(this); }' >view_2.cc
+classify view_1.cc view_2.cc --class View --save views >/dev/null
+classify view_2.cc view_1.cc --class View --save views_back >/dev/null
+cmp views views_back
+# Units are parsed side by side: what they share is there before.
+for _ in $(seq 60); do
+  classify view_1.cc view_2.cc --class View --save views_again >/dev/null
+  cmp views views_again
+done
+
+# --- what is said at a declaration
+cat >declared.cc <<'END'
+int counter;
+struct Declared {
+  int v;
+#begin	defer
+  void set();
+#end
+};
+void Declared::set() { v = counter; }
+END
+expect 1 "declared.cc:4:1: Declared::set() is said to be deferrable, and it touches the variable" \
+  classify declared.cc --class Declared
+
+# --- marks: behind comments that go on, and not of two methods at once
+cat >comments.cc <<'END'
+struct Comments {
+  int v;
+  void first() { ++v; } /* a comment
+     of two lines */
+  void second() { v = 2; } // one \
+     goes on
+  void third() { v = 3; }
+};
+END
+for _ in 1 2; do
+  expect 0 "" classify comments.cc --class Comments --write --directives
+  expect 0 "3 methods: 3 deferrable" classify comments.cc --class Comments
+done
+cat >together.cc <<'END'
+int counter;
+struct Together {
+  int v;
+  void first(), second();
+};
+void Together::first() { ++v; }
+void Together::second() { ++counter; }
+END
+cp together.cc together.before
+expect 2 "another method is declared in the same declaration" \
+  classify together.cc --class Together --write
+cmp together.cc together.before
+expect 2 "--write and --diff go without --json" \
+  classify together.cc --class Together --write --save together
 echo "all as expected"

@@ -4,8 +4,8 @@
 #include <new>
 int counter; int table[8];
 struct Stats { int n; void add(int v) { n += v; } } stats;  // because: B1 global; because: B4 global
-static void bump(int* p) { ++*p; }  // because: B3 global; because: I1 unknown_pointer; because: I2 unknown_pointer; because: I3 unknown_pointer; because: J1 unknown_pointer; because: J3 unknown_pointer; because: J5 unknown_pointer; because: J6 global; because: J7 unknown_pointer
-static void evil(int* p) { ++*p; ++counter; }  // because: B5 global
+static void bump(int* p) { ++*p; }  // because: B3 global; because: I1 unknown_pointer; because: I2 unknown_pointer; because: I3 unknown_pointer; because: J1 global; because: J3 unknown_pointer; because: J5 unknown_pointer; because: J6 global; because: J7 unknown_pointer
+static void evil(int* p) { ++*p; ++counter; }  // because: B5 global; because: J2 global
 void log(const char*); void rotate(int); void reduce_all(int*); void terminate(int);
 void hook(int*);
 __attribute__((target("default"))) void mv(int* p) { ++*p; }
@@ -16,7 +16,7 @@ struct T { T() try { throw 1; } catch (...) {} };  // because: G3 throws
 struct V { virtual void f(int* p) { ++*p; } }; struct W : V { void f(int* p) override { evil(p); } };
 constexpr void (V::*kM)(int*) = &V::f;
 struct C { int* p; void (*f)(int*); };
-static void run(void (*f)(int*), int* p) { f(p); }  // because: J2 indirect
+static void run(void (*f)(int*), int* p) { f(p); }
 template <C c> void t1() { bump(c.p); }
 template <C c> void t2(int* p) { run(c.f, p); }
 struct R { alignas(8) unsigned char b[8]; };
