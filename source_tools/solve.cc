@@ -37,8 +37,12 @@ struct Solver::Parts : Effects {
     std::vector<Reason> reasons;
   };
 
+  /// Questions of earlier searches from which nothing was told: what they ask of bodies is the same
+  /// for whoever asks.
+  std::set<Question> answered;
+
   void ask(Search& search, Question question, std::size_t from, Place call, std::string callee) {
-    if (!search.known.insert(question).second) return;
+    if (answered.contains(question) || !search.known.insert(question).second) return;
     search.nodes.push_back({std::move(question), from, call, std::move(callee)});
   }
 
@@ -355,6 +359,7 @@ struct Solver::Parts : Effects {
     judgement.reasons = std::move(search.reasons);
     const bool returns_alone =
         judgement.reasons.size() == 1 && judgement.reasons[0].kind == Kind::kReturns;
+    if (judgement.reasons.empty() || returns_alone) answered.merge(search.known);
     if (most != 0 && judgement.reasons.size() > most) judgement.reasons.resize(most);
     std::ranges::sort(judgement.reasons, [](const Reason& a, const Reason& b) {
       return std::tie(a.at, a.kind) < std::tie(b.at, b.kind);
