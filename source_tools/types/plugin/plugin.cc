@@ -4,6 +4,7 @@
 // with type records.
 #include <fstream>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include <clang/AST/ASTConsumer.h>
@@ -25,7 +26,7 @@ namespace {
 using namespace clang;
 
 struct Settings {
-  std::map<std::string, int> allocators;  ///< to the number of their size argument, -1: the last
+  std::map<std::string, int> allocators;  ///< to the number of their size argument, -1: not said
   bool lists = false;
   std::string list_file;
 };
@@ -90,6 +91,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     const bool was = in_allocator_;
     in_allocator_ = is_allocator(function);
     // The pass calls it where the front end sees no call any more.
+    if (in_allocator_) (void)size_argument(function);  // what is wrong with it is said
     if (in_allocator_ && function->isThisDeclarationADefinition() && !function->hasAttr<UsedAttr>())
       function->addAttr(UsedAttr::CreateImplicit(context_));
     const bool more = RecursiveASTVisitor::TraverseDecl(decl);
@@ -193,8 +195,11 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
       note_flow(operation->getRHS(), named_by(operation->getLHS()));
     return true;
   }
-  bool VisitReturnStmt(const ReturnStmt* statement) {
-    if (statement->getRetValue() != nullptr) note_flow(statement->getRetValue(), function_);
+  bool VisitReturnStmt(ReturnStmt* statement) {
+    if (statement->getRetValue() == nullptr) return true;
+    note_flow(statement->getRetValue(), function_);
+    if (gives_array_with_counts(function_))
+      statement->setRetValue(as_words(statement->getRetValue()));
     return true;
   }
   bool VisitInitListExpr(const InitListExpr* list) {
@@ -262,7 +267,14 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     if (function->getIdentifier() == nullptr) return false;
     for (const FunctionDecl* each : function->redecls())
       if (has_annotation(each, "perdura_allocator")) return true;
-    return settings_.allocators.count(function->getName().str()) != 0;
+    return is_listed(function);
+  }
+  /// In the file of allocators: by its name, one of a namespace or a class with these.
+  bool is_listed(const FunctionDecl* function) const {
+    return !settings_.allocators.empty() && settings_.allocators.count(listed_name(function)) != 0;
+  }
+  static std::string listed_name(const FunctionDecl* function) {
+    return function->isExternC() ? function->getName().str() : function->getQualifiedNameAsString();
   }
 
   /// Of any arguments.
@@ -293,16 +305,99 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   }
 
   /// Of an allocator of the program, or -1.
-  int size_argument(const FunctionDecl* function) const {
+  int size_argument(const FunctionDecl* function) {
+    const auto [known, is_new] = size_arguments_.emplace(function->getCanonicalDecl(), -1);
+    if (is_new) known->second = find_size_argument(function);
+    return known->second;
+  }
+  int find_size_argument(const FunctionDecl* function) {
+    const std::string name = "'" + function->getNameAsString() + "'";
+    if (!function->getReturnType()->isPointerType()) {
+      refuse(function->getLocation(), name +
+                                          " is named an allocator, and returns no pointer to "
+                                          "what it gives out: name one that does");
+      return -1;
+    }
     for (const FunctionDecl* each : function->redecls())
       if (const auto* sized = each->getAttr<AllocSizeAttr>())
         return static_cast<int>(sized->getElemSizeParam().getASTIndex());
-    if (const auto found = settings_.allocators.find(function->getName().str());
-        found != settings_.allocators.end() && found->second >= 0)
-      return found->second;
-    for (int i = static_cast<int>(function->getNumParams()) - 1; i >= 0; --i)
-      if (function->getParamDecl(static_cast<unsigned>(i))->getType()->isIntegerType()) return i;
-    return -1;
+    if (is_listed(function)) {
+      const int listed = settings_.allocators.at(listed_name(function));
+      if (listed >= 0 && !is_integer(function, listed)) {
+        refuse(function->getLocation(), name + " has no integer as its argument " +
+                                            std::to_string(listed) +
+                                            ", which the file of allocators says is its size; the "
+                                            "first one is 0");
+        return -1;
+      }
+      if (listed >= 0) return listed;
+    }
+    return likely_size_argument(function, name);
+  }
+  static bool is_integer(const FunctionDecl* function, int i) {
+    return i < static_cast<int>(function->getNumParams()) &&
+           function->getParamDecl(static_cast<unsigned>(i))->getType()->isIntegerType();
+  }
+  /// The one that is a size_t; else the first integer. Others may be a line, or flags.
+  int likely_size_argument(const FunctionDecl* function, const std::string& name) {
+    std::vector<int> sizes;
+    std::vector<int> integers;
+    for (int i = 0; i < static_cast<int>(function->getNumParams()); ++i) {
+      if (!is_integer(function, i)) continue;
+      integers.push_back(i);
+      const QualType type = function->getParamDecl(static_cast<unsigned>(i))->getType();
+      if (context_.hasSameUnqualifiedType(type, context_.getSizeType())) sizes.push_back(i);
+    }
+    if (sizes.size() == 1) return sizes[0];
+    if (integers.size() > 1)
+      say_doubt(function->getLocation(),
+                "several arguments of " + name + " may be its size: taken is " +
+                    std::to_string(integers[0]) +
+                    ", where the first one is 0; say __attribute__((alloc_size(…)))");
+    return integers.empty() ? -1 : integers[0];
+  }
+  /// Whether the pass finds the call's arguments where the source has them, and can name what is
+  /// called: of a method an object says that, and structures are passed in parts.
+  static bool can_be_tagged(const CallExpr* call, const FunctionDecl* callee) {
+    const auto* const method = dyn_cast<CXXMethodDecl>(callee);
+    if (isa<CXXMemberCallExpr>(call) || (method != nullptr && method->isInstance())) return false;
+    return llvm::all_of(callee->parameters(), [](const ParmVarDecl* parameter) {
+      const QualType type = parameter->getType();
+      return type->isReferenceType() ||
+             (type->isScalarType() && !type->isMemberFunctionPointerType());
+    });
+  }
+
+  /// std::make_shared<T[]> lets the counts lie behind the elements, in memory that it has as some
+  /// elements more.
+  static bool gives_array_with_counts(const FunctionDecl* function) {
+    const auto* const method = dyn_cast_or_null<CXXMethodDecl>(function);
+    return method != nullptr && method->getIdentifier() != nullptr &&
+           method->getName() == "_M_alloc_array" && method->getParent()->isInStdNamespace() &&
+           method->getParent()->getName() == "_Sp_counted_array_base";
+  }
+  /// The same pointer: what lies there are words that may be pointers.
+  Expr* as_words(Expr* memory) {
+    const QualType type = memory->getType();
+    if (!type->isPointerType()) return memory;
+    const QualType parameters[] = {context_.VoidPtrTy, context_.getSizeType()};
+    const QualType called =
+        context_.getFunctionType(context_.VoidPtrTy, parameters, FunctionProtoType::ExtProtoInfo());
+    FunctionDecl* const made =
+        marker(called, {"perdura_typed_tag", records_.words(), 0, Marked::Kind::kTyped, {}, {}});
+    const auto cast = [&](Expr* from, QualType to, CastKind kind) -> Expr* {
+      return ImplicitCastExpr::Create(context_, to, kind, from, nullptr, VK_PRValue,
+                                      FPOptionsOverride());
+    };
+    Expr* const bytes = IntegerLiteral::Create(
+        context_,
+        llvm::APInt(static_cast<unsigned>(context_.getTypeSize(context_.getSizeType())), 1),
+        context_.getSizeType(), memory->getBeginLoc());
+    Expr* const arguments[] = {cast(memory, context_.VoidPtrTy, CK_BitCast), bytes};
+    Expr* const call = CallExpr::Create(context_, reference_to(made, memory->getBeginLoc()),
+                                        arguments, context_.VoidPtrTy, VK_PRValue,
+                                        memory->getBeginLoc(), FPOptionsOverride());
+    return cast(call, type, CK_BitCast);
   }
 
   /// Where the innermost call's result is used: what it is a pointer to there, null where nothing
@@ -521,31 +616,31 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     if (in_allocator_ && (pointee.isNull() || pointee->isVoidType())) return;
     if (index < 0) return;  // how large it is nobody sees
     ++sites_;
-    const Deduced deduced = deduce(records_, context_, pointee, size);
-    if (deduced.record == nullptr) {
+    Deduced deduced = deduce(records_, context_, pointee, size);
+    const bool can_be = can_be_tagged(call, callee);
+    if (deduced.record == nullptr || !can_be) {
+      const std::string why = can_be                       ? deduced.doubt
+                              : isa<CXXMethodDecl>(callee) ? "it is a method"
+                                                           : "it is given a structure";
       say_doubt(call->getBeginLoc(), "no type for what '" + callee->getNameAsString() +
-                                         "' returns: each word of it may be a pointer");
-      return;
+                                         "' returns: " + (why.empty() ? "" : why + "; ") +
+                                         "each word of it may be a pointer");
+      deduced = {records_.words(), 0, {}};
     }
+    if (!can_be) return;  // what malloc gives an allocator are words
     if (!deduced.doubt.empty()) say_doubt(call->getBeginLoc(), deduced.doubt);
-    mark(
-        call,
-        taken({symbol_of(callee), deduced.record, deduced.shape, Marked::Kind::kTag, {}, {}, index},
-              use));
+    Marked what{
+        symbol_of(callee), deduced.record, deduced.shape, Marked::Kind::kTag, {}, {}, index};
+    what.arguments = call->getNumArgs();
+    mark(call, taken(what, use));
   }
 
   void record_of(CallExpr* call) {
     const QualType type = call->getArg(0)->IgnoreParenImpCasts()->getType();
     if (!type->isPointerType() || type->getPointeeType()->isIncompleteType()) return;
     const RecordPtr record = records_.of(type->getPointeeType());
-    if (!record->refused.empty()) {
-      DiagnosticsEngine& diagnostics = compiler_.getDiagnostics();
-      diagnostics.Report(call->getBeginLoc(),
-                         diagnostics.getCustomDiagID(DiagnosticsEngine::Error,
-                                                     "perdura: the type has no record: %0"))
-          << record->refused;
-      return;
-    }
+    if (!record->refused.empty())
+      return refuse(call->getBeginLoc(), "the type has no record: " + record->refused);
     mark(call, {"", record, 0, Marked::Kind::kRecord, {}, {}});
   }
 
@@ -665,7 +760,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     const auto* const member = dyn_cast<FieldDecl>(taker);
     if (member != nullptr && member->getType()->isArrayType() &&
         !member->getType()->getPointeeOrArrayElementType()->isPointerType() &&
-        !says_what_it_holds(member) && told_.insert(member).second)
+        !says_what_it_holds(member) && !holds_words(member) && told_.insert(member).second)
       say_doubt(pointer->getBeginLoc(),
                 "the member '" + member->getNameAsString() + "' is used as '" +
                     records_.of(to)->name +
@@ -674,6 +769,15 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   }
   static bool says_what_it_holds(const FieldDecl* member) {
     return has_annotation(member, "perdura_maybe") || has_annotation(member, "perdura_plain");
+  }
+  /// Whether its first word may be a pointer by the record of what it is a member of.
+  bool holds_words(const FieldDecl* member) {
+    const QualType around = context_.getRecordType(member->getParent());
+    if (!is_known(around)) return false;
+    const uint64_t at = llvm::alignTo(context_.getFieldOffset(member) / 8, sizeof(uint64_t));
+    return llvm::any_of(records_.of(around)->slots, [&](const Slot& slot) {
+      return slot.offset <= at && at < slot.offset + slot.bytes;
+    });
   }
   void note_flow(const Expr* from, const Decl* to) {
     if (to == nullptr) return;
@@ -733,13 +837,15 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     return type->isPointerType() ? type->getPointeeType() : type;
   }
   void mark(CallExpr* call, const Marked& what) {
-    FunctionDecl* const made = marker(type_called(call), what);
+    call->setCallee(reference_to(marker(type_called(call), what), call->getBeginLoc()));
+  }
+  Expr* reference_to(FunctionDecl* function, SourceLocation location) {
     auto* const name =
-        DeclRefExpr::Create(context_, NestedNameSpecifierLoc(), SourceLocation(), made, false,
-                            call->getBeginLoc(), made->getType(), VK_LValue);
-    call->setCallee(ImplicitCastExpr::Create(context_, context_.getPointerType(made->getType()),
-                                             CK_FunctionToPointerDecay, name, nullptr, VK_PRValue,
-                                             FPOptionsOverride()));
+        DeclRefExpr::Create(context_, NestedNameSpecifierLoc(), SourceLocation(), function, false,
+                            location, function->getType(), VK_LValue);
+    return ImplicitCastExpr::Create(context_, context_.getPointerType(function->getType()),
+                                    CK_FunctionToPointerDecay, name, nullptr, VK_PRValue,
+                                    FPOptionsOverride());
   }
 
   // --- what is said
@@ -756,6 +862,12 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     tell(location, "no type for this '" + called + "': " + remedy);
   }
   void say_doubt(SourceLocation location, const std::string& what) { tell(location, what); }
+  void refuse(SourceLocation location, const std::string& why) {
+    DiagnosticsEngine& diagnostics = compiler_.getDiagnostics();
+    diagnostics.Report(location,
+                       diagnostics.getCustomDiagID(DiagnosticsEngine::Error, "perdura: %0"))
+        << why;
+  }
 
   void tell(SourceLocation location, const std::string& what) {
     if (context_.getSourceManager().isInSystemHeader(location)) return;
@@ -777,10 +889,11 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   std::map<const Decl*, unsigned> taker_numbers_;     ///< from 1
   std::vector<std::pair<unsigned, unsigned>> flows_;  ///< of pointers, from one to another
   std::set<const FieldDecl*> told_;
-  std::set<const CXXConstructorDecl*> implicit_;  ///< that were visited
-  const FunctionDecl* function_ = nullptr;        ///< that is being visited
-  const ValueDecl* initialized_ = nullptr;        ///< a variable or member
-  std::vector<FunctionDecl*> for_constants_;      ///< to be visited when these are computed
+  std::map<const FunctionDecl*, int> size_arguments_;  ///< of allocators
+  std::set<const CXXConstructorDecl*> implicit_;       ///< that were visited
+  const FunctionDecl* function_ = nullptr;             ///< that is being visited
+  const ValueDecl* initialized_ = nullptr;             ///< a variable or member
+  std::vector<FunctionDecl*> for_constants_;           ///< to be visited when these are computed
   bool computed_constants_ = false;
   std::map<std::string, FunctionDecl*> markers_;
   std::vector<const Stmt*> path_;  ///< null: what is initialized_
@@ -802,16 +915,27 @@ class Consumer : public ASTConsumer {
   void HandleInlineFunctionDefinition(FunctionDecl* function) override { visit(function); }
   void HandleCXXStaticMemberVarInstantiation(VarDecl* variable) override { visit(variable); }
   void HandleTranslationUnit(ASTContext&) override {
-    if (!compiler_.getDiagnostics().hasErrorOccurred()) visitor().finish();
+    if (!compiler_.getDiagnostics().hasErrorOccurred() && !is_precompiling()) visitor().finish();
   }
 
  private:
-  // Nothing comes of a file with errors, and what is wrong in it has no layout. A header that is
-  // precompiled is visited where it is used.
+  /// What a header or a module has is visited where code is made of it.
+  bool is_precompiling() const {
+    switch (compiler_.getFrontendOpts().ProgramAction) {
+      case frontend::GeneratePCH:
+      case frontend::GenerateHeaderUnit:
+      case frontend::GenerateModule:
+      case frontend::GenerateModuleInterface:
+      case frontend::GenerateReducedModuleInterface:
+        return true;
+      default:
+        return false;
+    }
+  }
+  // Nothing comes of a file with errors, and what is wrong in it has no layout.
   void visit(Decl* decl) {
-    const frontend::ActionKind action = compiler_.getFrontendOpts().ProgramAction;
-    if (action == frontend::GeneratePCH || action == frontend::GenerateHeaderUnit) return;
-    if (!compiler_.getDiagnostics().hasErrorOccurred()) visitor().TraverseDecl(decl);
+    if (!compiler_.getDiagnostics().hasErrorOccurred() && !is_precompiling())
+      visitor().TraverseDecl(decl);
   }
   // The context is there when the first declaration is.
   Visitor& visitor() {
@@ -858,15 +982,18 @@ class Action : public PluginASTAction {
         if (!file) return refuse("there is no file '" + value + "' of allocators to read");
         for (std::string line; std::getline(file, line);) {
           line = line.substr(0, line.find('#'));
-          const auto [function, index] = llvm::StringRef(line).trim().split(' ');
+          std::istringstream words(line);
+          std::string function, index, more;
+          words >> function >> index >> more;
           if (function.empty()) continue;
           int number = -1;
-          if (!index.trim().empty() && index.trim().getAsInteger(10, number))
+          const bool is_number = !llvm::StringRef(index).getAsInteger(10, number) && number >= 0;
+          if (!more.empty() || (!index.empty() && !is_number))
             return refuse("'" + value +
                           "' has a line that is no 'FUNCTION [NUMBER OF ITS SIZE "
                           "ARGUMENT, FROM 0]': " +
                           line);
-          settings_.allocators[function.str()] = number;
+          settings_.allocators[function] = index.empty() ? -1 : number;
         }
       } else {
         return refuse("the plugin knows no option '" + argument + "'");

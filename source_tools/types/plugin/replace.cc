@@ -143,6 +143,11 @@ class Replacer {
 
   void tag(CallBase& call, const Marked& what) {
     call.setCalledFunction(original(call, what.callee));
+    // Arguments that are passed in another way than the source has them.
+    const auto size = static_cast<unsigned>(what.size);
+    if (!call.getType()->isPointerTy() || call.arg_size() != what.arguments ||
+        !call.getArgOperand(size)->getType()->isIntegerTy())
+      return;
     Instruction* next = nullptr;
     if (auto* invoke = dyn_cast<InvokeInst>(&call)) {
       BasicBlock* const after = SplitEdge(invoke->getParent(), invoke->getNormalDest());
@@ -154,8 +159,7 @@ class Replacer {
     builder.SetCurrentDebugLocation(call.getDebugLoc());
     FunctionCallee tags = module_.getOrInsertFunction(
         "perdura_typed_tag", FunctionType::get(pointer_, {pointer_, i64_, pointer_, i32_}, false));
-    Value* const bytes =
-        builder.CreateIntCast(call.getArgOperand(static_cast<unsigned>(what.size)), i64_, false);
+    Value* const bytes = builder.CreateIntCast(call.getArgOperand(size), i64_, false);
     CallInst* const tagged = builder.CreateCall(
         tags, {&call, bytes, record(*what.record), ConstantInt::get(i32_, what.shape)});
     tagged->setDoesNotThrow();
