@@ -94,6 +94,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     if (in_allocator_) (void)size_argument(function);  // what is wrong with it is said
     if (in_allocator_ && function->isThisDeclarationADefinition() && !function->hasAttr<UsedAttr>())
       function->addAttr(UsedAttr::CreateImplicit(context_));
+    if (method != nullptr) note_overridden(method);
     const bool more = RecursiveASTVisitor::TraverseDecl(decl);
     in_allocator_ = was;
     function_ = around;
@@ -130,19 +131,25 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
 
   bool VisitDeclRefExpr(const DeclRefExpr* name) {
     const auto* const function = dyn_cast<FunctionDecl>(name->getDecl());
-    if (function == nullptr || function->getIdentifier() == nullptr || !function->isExternC() ||
+    if (function == nullptr || is_called(name)) return true;
+    flow(canonical(function), any_of(function->getType()));
+    if (function->getIdentifier() == nullptr || !function->isExternC() ||
         allocators_of_c().count(function->getName().str()) == 0)
       return true;
-    const Stmt* used = name;
-    for (size_t i = path_.size() - 1; i-- > 0 && path_[i] != nullptr; used = path_[i]) {
-      if (isa<CastExpr>(path_[i]) || isa<ParenExpr>(path_[i])) continue;
-      const auto* const call = dyn_cast<CallExpr>(path_[i]);
-      if (call != nullptr && call->getCallee() == used) return true;
-      break;
-    }
     say_doubt(name->getBeginLoc(), "the address of '" + function->getName().str() +
                                        "' is taken here: what is allocated by it has no type, and "
                                        "is not counted");
+    return true;
+  }
+
+  // &T::member
+  bool VisitUnaryOperator(const UnaryOperator* address) {
+    const auto* const name = dyn_cast<DeclRefExpr>(address->getSubExpr()->IgnoreParens());
+    if (address->getOpcode() != UO_AddrOf || name == nullptr || !isa<FieldDecl>(name->getDecl()))
+      return true;
+    const Decl* const any = any_of(address->getType());
+    flow(canonical(name->getDecl()), any);
+    flow(any, canonical(name->getDecl()));
     return true;
   }
 
@@ -211,6 +218,9 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   }
 
   bool VisitCXXNewExpr(CXXNewExpr* expression) {
+    // A pointer in memory of its own, as an element of a container is.
+    if (expression->hasInitializer() && expression->getAllocatedType()->isPointerType())
+      note_flow(only_argument(expression->getInitializer()), anywhere());
     if (expression->getNumPlacementArgs() == 1 && !expression->isTypeDependent())
       note_cast(expression->getPlacementArg(0), expression->getAllocatedType());
     FunctionDecl* const callee = expression->getOperatorNew();
@@ -313,9 +323,9 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   int find_size_argument(const FunctionDecl* function) {
     const std::string name = "'" + function->getNameAsString() + "'";
     if (!function->getReturnType()->isPointerType()) {
-      refuse(function->getLocation(), name +
-                                          " is named an allocator, and returns no pointer to "
-                                          "what it gives out: name one that does");
+      say_doubt(function->getLocation(), name +
+                                             " is named an allocator and returns no pointer: "
+                                             "each word of what it gives out may be one");
       return -1;
     }
     for (const FunctionDecl* each : function->redecls())
@@ -400,6 +410,24 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     return cast(call, type, CK_BitCast);
   }
 
+  /// Whether the name is that of what a call calls.
+  bool is_called(const DeclRefExpr* name) const {
+    const Stmt* used = name;
+    for (size_t i = path_.size() - 1; i-- > 0 && path_[i] != nullptr; used = path_[i]) {
+      if (isa<CastExpr>(path_[i]) || isa<ParenExpr>(path_[i])) continue;
+      const auto* const call = dyn_cast<CallExpr>(path_[i]);
+      return call != nullptr && call->getCallee() == used;
+    }
+    return false;
+  }
+  /// `new T(p)`, `new T{p}`
+  static const Expr* only_argument(const Expr* initializer) {
+    if (const auto* list = dyn_cast<ParenListExpr>(initializer))
+      return list->getNumExprs() == 1 ? list->getExpr(0) : initializer;
+    const Expr* const inside = in_braces(initializer);
+    return inside != nullptr ? inside : initializer;
+  }
+
   /// Where the innermost call's result is used: what it is a pointer to there, null where nothing
   /// says that; and what takes it, a variable, a member, or the function that returns it.
   struct Use {
@@ -407,7 +435,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     const Decl* taker = nullptr;
     bool is_part = false;  ///< something behind its beginning is used so
   };
-  Use use_of_call() const {
+  Use use_of_call() {
     Use use;
     for (size_t i = path_.size() - 1; i-- > 0;) {
       const Stmt* const at = path_[i];
@@ -417,7 +445,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
         break;
       }
       if (isa<ParenExpr>(at) || isa<FullExpr>(at) || isa<BinaryConditionalOperator>(at) ||
-          isa<OpaqueValueExpr>(at) || in_braces(at) != nullptr)
+          isa<OpaqueValueExpr>(at) || isa<MaterializeTemporaryExpr>(at) || in_braces(at) != nullptr)
         continue;
       if (const auto* choice = dyn_cast<ConditionalOperator>(at); choice != nullptr) {
         if (choice->getCond() == used) break;
@@ -443,7 +471,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     return use;
   }
 
-  const Decl* taker_of(const Stmt* at, const Stmt* used) const {
+  const Decl* taker_of(const Stmt* at, const Stmt* used) {
     if (isa<ReturnStmt>(at)) return function_ != nullptr ? function_->getCanonicalDecl() : nullptr;
     if (const auto* assignment = dyn_cast<BinaryOperator>(at))
       return assignment->getOpcode() == BO_Assign && assignment->getRHS() == used
@@ -457,8 +485,9 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
                  ? designated->getDesignator(designated->size() - 1)->getFieldDecl()
                  : nullptr;
     if (const auto* member = dyn_cast<CXXDefaultInitExpr>(at)) return member->getField();
+    if (isa<CXXNewExpr>(at)) return anywhere();
     const Decl* found = nullptr;
-    for_each_argument(at, [&](const Expr* argument, const ParmVarDecl* parameter) {
+    for_each_argument(at, [&](const Expr* argument, const Decl* parameter) {
       if (argument == used) found = canonical(parameter);
     });
     return found;
@@ -482,11 +511,17 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
 
   /// Of a call that is one, with its parameters.
   template <class Visit>
-  static void for_each_argument(const Stmt* call, Visit&& visit) {
+  void for_each_argument(const Stmt* call, Visit&& visit) {
     const auto all = [&](const FunctionDecl* callee, auto arguments) {
+      if (callee == nullptr) return;
+      // What functions of libraries do with further ones nobody sees, as printf.
+      const bool has_rest = callee->isVariadic() &&
+                            !context_.getSourceManager().isInSystemHeader(callee->getLocation());
       unsigned i = 0;
-      for (const Expr* each : arguments)
-        if (callee != nullptr && i < callee->getNumParams()) visit(each, callee->getParamDecl(i++));
+      for (const Expr* each : arguments) {
+        if (i < callee->getNumParams()) visit(each, callee->getParamDecl(i++));
+        else if (has_rest) visit(each, rest_of(callee));
+      }
     };
     if (const auto* made = dyn_cast<CXXConstructExpr>(call)) {
       all(made->getConstructor(), made->arguments());
@@ -504,6 +539,11 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     const auto* const function =
         parameter != nullptr ? dyn_cast<FunctionDecl>(parameter->getDeclContext()) : nullptr;
     if (function == nullptr) return decl->getCanonicalDecl();
+    // `using Base::Base`
+    if (const auto* constructor = dyn_cast<CXXConstructorDecl>(function);
+        constructor != nullptr && constructor->isInheritingConstructor())
+      return canonical(constructor->getInheritedConstructor().getConstructor()->getParamDecl(
+          parameter->getFunctionScopeIndex()));
     return function->getCanonicalDecl()->getParamDecl(parameter->getFunctionScopeIndex());
   }
 
@@ -527,7 +567,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
 
   /// What a pointer is from, either of two where it is one of these.
   template <class Visit>
-  void for_each_named(const Expr* pointer, Visit&& visit) const {
+  void for_each_named(const Expr* pointer, Visit&& visit) {
     pointer = pointer->IgnoreParenCasts();
     if (const Expr* const inside = in_braces(pointer)) {
       for_each_named(inside, visit);
@@ -540,7 +580,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   }
 
   /// The variable, member or function that a pointer is from, with whatever is added to it.
-  const Decl* named_by(const Expr* pointer) const {
+  const Decl* named_by(const Expr* pointer) {
     pointer = pointer->IgnoreParenCasts();
     if (const auto* name = dyn_cast<DeclRefExpr>(pointer)) return canonical(name->getDecl());
     if (const auto* member = dyn_cast<MemberExpr>(pointer))
@@ -550,8 +590,12 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
         return named_by(call->getArg(0));
       // What an allocator gives out is of each call's own type.
       const FunctionDecl* const callee = call->getDirectCallee();
-      return callee != nullptr && !is_allocator(callee) ? callee->getCanonicalDecl() : nullptr;
+      if (callee == nullptr) return any_of(call->getCallee()->IgnoreParens());
+      return !is_allocator(callee) ? callee->getCanonicalDecl() : nullptr;
     }
+    if (isa<VAArgExpr>(pointer)) return function_ != nullptr ? rest_of(function_) : nullptr;
+    if (const auto* of = dyn_cast<BinaryOperator>(pointer); of != nullptr && of->isPtrMemOp())
+      return any_of(of);
     if (const auto* element = dyn_cast<ArraySubscriptExpr>(pointer))
       return element->getBase()->getType()->isPointerType() ? named_by(element->getBase())
                                                             : nullptr;
@@ -735,7 +779,47 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   struct Taker {
     std::vector<std::string> marks;
     bool is_cast = false;
+    bool is_anywhere = false;  ///< who else has the pointer nobody sees
   };
+
+  // What stands for things that have no declaration.
+
+  const Decl* stand_in(const void* of) {
+    VarDecl*& made = stand_ins_[of];
+    if (made == nullptr)
+      made = VarDecl::Create(context_, context_.getTranslationUnitDecl(), {}, {}, nullptr,
+                             context_.VoidPtrTy, nullptr, SC_Extern);
+    return made;
+  }
+  /// Pointers that lie in objects by themselves.
+  const Decl* anywhere() {
+    const Decl* const decl = stand_in(this);
+    takers_[number_of(decl) - 1].is_anywhere = true;
+    return decl;
+  }
+  /// The arguments of a function behind those that it names.
+  const Decl* rest_of(const FunctionDecl* function) {
+    return stand_in(function->getCanonicalDecl());
+  }
+  /// What any function of this type returns; any member that has a pointer to members of this type.
+  const Decl* any_of(QualType type) {
+    if (type->isFunctionProtoType())
+      type = context_.getFunctionTypeWithExceptionSpec(type, EST_None);
+    return stand_in(type.getCanonicalType().getTypePtr());
+  }
+  /// Of what is called, or read: `f`, `(object.*f)`, `object.*member`.
+  const Decl* any_of(const Expr* by_pointer) {
+    QualType type = by_pointer->getType();
+    if (const auto* of = dyn_cast<BinaryOperator>(by_pointer); of != nullptr && of->isPtrMemOp()) {
+      type = of->getRHS()->getType();
+      const auto* const member = type->getAs<MemberPointerType>();
+      if (member != nullptr && member->isMemberFunctionPointer()) type = member->getPointeeType();
+    } else if (!type->getPointeeType().isNull()) {
+      type = type->getPointeeType();
+    }
+    return any_of(type);
+  }
+
   unsigned number_of(const Decl* taker) {
     unsigned& number = taker_numbers_[taker];
     if (number == 0) {
@@ -786,20 +870,37 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     const bool is_place = address != nullptr && address->getOpcode() == UO_AddrOf &&
                           is_raw(address->getSubExpr()) && !is_raw(from);
     if (is_place) from = address->getSubExpr();
+    // An element of a buffer, by reference.
+    const bool is_element = is_changeable(type_of(to)) && is_byte(from->getType());
     const Expr* const inside = in_braces(from);
-    if (!is_raw(inside != nullptr ? inside->IgnoreParenCasts() : from)) return;
-    const auto* const variable = dyn_cast<ValueDecl>(to);
-    const bool returns = is_place || (variable != nullptr && is_changeable(variable->getType()));
+    if (!is_element && !is_raw(inside != nullptr ? inside->IgnoreParenCasts() : from)) return;
+    const bool returns = is_place || is_changeable(type_of(to));
     for_each_named(from, [&](const Decl* named) {
-      const unsigned a = number_of(named);
-      const unsigned b = number_of(canonical(to));
-      flows_.emplace_back(a, b);
-      if (returns) flows_.emplace_back(b, a);
+      flow(named, canonical(to));
+      if (returns) flow(canonical(to), named);
     });
+  }
+  void flow(const Decl* from, const Decl* to) {
+    flows_.emplace_back(number_of(from), number_of(to));
+  }
+  /// Of a variable or member, or of what a function returns.
+  static QualType type_of(const Decl* decl) {
+    if (const auto* function = dyn_cast<FunctionDecl>(decl)) return function->getReturnType();
+    const auto* const variable = dyn_cast<ValueDecl>(decl);
+    return variable != nullptr ? variable->getType() : QualType();
+  }
+  /// Who calls a virtual function may call those that override it.
+  void note_overridden(const CXXMethodDecl* method) {
+    for (const CXXMethodDecl* each : method->overridden_methods()) {
+      flow(canonical(method), canonical(each));
+      for (unsigned i = 0; i < method->getNumParams() && i < each->getNumParams(); ++i)
+        flow(canonical(each->getParamDecl(i)), canonical(method->getParamDecl(i)));
+    }
   }
   /// What a function may store to that has it.
   static bool is_changeable(QualType type) {
-    return type->isLValueReferenceType() && !type->getPointeeType().isConstQualified();
+    return !type.isNull() && type->isLValueReferenceType() &&
+           !type->getPointeeType().isConstQualified();
   }
   /// Members of a union that are pointers are each other.
   bool is_beside_pointers(const Decl* taker) {
@@ -811,24 +912,29 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     });
   }
   void note_arguments(const Stmt* call) {
-    for_each_argument(call, [&](const Expr* argument, const ParmVarDecl* parameter) {
-      note_flow(argument, parameter);
-    });
+    for_each_argument(
+        call, [&](const Expr* argument, const Decl* parameter) { note_flow(argument, parameter); });
   }
   void widen_buffers() {
     for (bool grew = true; grew;) {
       grew = false;
-      for (const auto& [from, to] : flows_) {
-        if (takers_[from - 1].is_cast || !takers_[to - 1].is_cast) continue;
-        takers_[from - 1].is_cast = grew = true;
+      for (const auto& [number_from, number_to] : flows_) {
+        Taker& from = takers_[number_from - 1];
+        const Taker& to = takers_[number_to - 1];
+        grew |= (to.is_cast && !from.is_cast) || (to.is_anywhere && !from.is_anywhere);
+        from.is_cast |= to.is_cast;
+        from.is_anywhere |= to.is_anywhere;
       }
     }
     for (const Taker& taker : takers_)
-      for (const std::string& mark : taker.marks)
-        if (taker.is_cast) {
-          marked().at(mark).record = records_.words();
-          marked().at(mark).shape = 0;
-        }
+      for (const std::string& name : taker.marks) {
+        Marked& mark = marked().at(name);
+        // Numbers that nobody casts are no buffer.
+        if (!taker.is_cast && !(taker.is_anywhere && mark.record->size == 1)) continue;
+        mark.record = records_.words();
+        mark.shape = 0;
+        mark.is_buffer = true;
+      }
   }
 
   /// Of the builtin that is operator new what is called says it, and no declaration.
@@ -886,7 +992,8 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   const Settings& settings_;
   Records records_;
   std::vector<Taker> takers_;
-  std::map<const Decl*, unsigned> taker_numbers_;     ///< from 1
+  std::map<const Decl*, unsigned> taker_numbers_;  ///< from 1
+  std::map<const void*, VarDecl*> stand_ins_;
   std::vector<std::pair<unsigned, unsigned>> flows_;  ///< of pointers, from one to another
   std::set<const FieldDecl*> told_;
   std::map<const FunctionDecl*, int> size_arguments_;  ///< of allocators

@@ -83,6 +83,7 @@ struct Marked {
   int size = -1;           ///< the argument that is the size, of what is tagged
   unsigned arguments = 0;  ///< of how many
   unsigned taker = 0;      ///< of marks that differ in it alone, the one that takes the memory
+  bool is_buffer = false;  ///< words, where by itself it would be characters or numbers
   bool has_end = false;    ///< a byte more, so that a pointer to its end leads to it
 };
 /// By the names of these functions. One in a process: a compilation.

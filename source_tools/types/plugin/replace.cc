@@ -57,7 +57,8 @@ class Replacer {
           call != nullptr && call->getCalledOperand() == &mark)
         calls.push_back(call);
     for (CallBase* call : calls) {
-      if (what.kind != Marked::Kind::kRecord) add_apart(*call->getFunction());
+      if (what.kind != Marked::Kind::kRecord) add_apart(*call->getFunction(), apart_);
+      if (what.is_buffer) add_apart(*call->getFunction(), with_buffers_);
       switch (what.kind) {
         case Marked::Kind::kRecord:
           call->replaceAllUsesWith(record(*what.record));
@@ -83,19 +84,27 @@ class Replacer {
     return !function.isDeclaration() &&
            (function.hasLinkOnceLinkage() || function.hasAvailableExternallyLinkage());
   }
-  void add_apart(Function& function) {
-    if (is_shared(function)) apart_.insert(&function);
+  using Functions = SetVector<Function*>;
+  static void add_apart(Function& function, Functions& to) {
+    if (is_shared(function)) to.insert(&function);
+  }
+  static void add_callers(Functions& to) {
+    for (size_t i = 0; i < to.size(); ++i)
+      for (User* user : to[i]->users())
+        if (auto* instruction = dyn_cast<Instruction>(user))
+          add_apart(*instruction->getFunction(), to);
   }
 
   // Inline functions that allocate, and those that call them, are others than those of the same
   // name in code that is not compiled so: that of a library, which must not get typed memory, as
-  // well as that of libstdc++, which gives out none.
+  // well as that of libstdc++, which gives out none. Those that make a buffer where other files see
+  // characters are again others.
   void set_apart() {
-    for (size_t i = 0; i < apart_.size(); ++i)
-      for (User* user : apart_[i]->users())
-        if (auto* instruction = dyn_cast<Instruction>(user)) add_apart(*instruction->getFunction());
+    add_callers(apart_);
+    add_callers(with_buffers_);
     for (Function* function : apart_) {
-      const std::string name = function->getName().str() + ".typed";
+      const std::string name =
+          function->getName().str() + ".typed" + (with_buffers_.contains(function) ? ".words" : "");
       function->setName(name);
       function->setLinkage(GlobalValue::LinkOnceODRLinkage);
       function->setVisibility(GlobalValue::HiddenVisibility);
@@ -280,7 +289,8 @@ class Replacer {
   StructType* const slot_type_;
   StructType* const record_type_;
   StructType* const site_type_;
-  SetVector<Function*> apart_;
+  Functions apart_;
+  Functions with_buffers_;
   Texts texts_{module_};
   std::map<std::string, GlobalVariable*> records_;
   std::vector<Constant*> sites_;
