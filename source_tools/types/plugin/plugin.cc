@@ -95,6 +95,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     if (in_allocator_ && function->isThisDeclarationADefinition() && !function->hasAttr<UsedAttr>())
       function->addAttr(UsedAttr::CreateImplicit(context_));
     if (method != nullptr) note_overridden(method);
+    if (is_lambda) flow(canonical(method), any_of(function_type_of(method)));
     const bool more = RecursiveASTVisitor::TraverseDecl(decl);
     in_allocator_ = was;
     function_ = around;
@@ -582,7 +583,14 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   /// The variable, member or function that a pointer is from, with whatever is added to it.
   const Decl* named_by(const Expr* pointer) {
     pointer = pointer->IgnoreParenCasts();
-    if (const auto* name = dyn_cast<DeclRefExpr>(pointer)) return canonical(name->getDecl());
+    if (const auto* name = dyn_cast<DeclRefExpr>(pointer)) {
+      const auto* const binding = dyn_cast<BindingDecl>(name->getDecl());
+      if (binding == nullptr) return canonical(name->getDecl());
+      // auto& [a, b] = …
+      const VarDecl* const holding = binding->getHoldingVar();
+      const Expr* const bound = holding != nullptr ? holding->getInit() : binding->getBinding();
+      return bound != nullptr ? named_by(bound) : nullptr;
+    }
     if (const auto* member = dyn_cast<MemberExpr>(pointer))
       return member->getMemberDecl()->getCanonicalDecl();
     if (const auto* call = dyn_cast<CallExpr>(pointer)) {
@@ -806,6 +814,12 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     if (type->isFunctionProtoType())
       type = context_.getFunctionTypeWithExceptionSpec(type, EST_None);
     return stand_in(type.getCanonicalType().getTypePtr());
+  }
+  /// That of a pointer to a function which a lambda becomes.
+  QualType function_type_of(const CXXMethodDecl* method) const {
+    const auto* const type = method->getType()->castAs<FunctionProtoType>();
+    return context_.getFunctionType(type->getReturnType(), type->getParamTypes(),
+                                    FunctionProtoType::ExtProtoInfo());
   }
   /// Of what is called, or read: `f`, `(object.*f)`, `object.*member`.
   const Decl* any_of(const Expr* by_pointer) {

@@ -75,6 +75,8 @@ struct Buffers {
   char* by_virtual = nullptr;
   char* by_function = nullptr;
   char* by_method = nullptr;
+  char* by_lambda = nullptr;
+  std::pair<int, char*> bound;
   char* by_member = nullptr;
 };
 char* give_one() { return new char[64]; }
@@ -186,6 +188,13 @@ static void make(Buffers& all) {
   GivesByMethod by_method;
   all.by_method = (by_method.*method)();
   fill(all.by_method, 10);
+  char* (*const lambda)() = [] { return new char[64]; };
+  all.by_lambda = lambda();
+  fill(all.by_lambda, 12);
+  all.bound.second = new char[64];
+  auto& [number, bytes] = all.bound;
+  number = 1;
+  reinterpret_cast<Node**>(bytes)[7] = new Node{nullptr, 13};
   char* Buffers::* const member = &Buffers::by_member;
   all.*member = new char[64];
   fill(all.by_member, 11);
@@ -197,6 +206,7 @@ static void check(Buffers& all) {
   EXPECT(is_filled(all.pair.first, 5) && is_filled(std::get<1>(all.tuple), 6));
   EXPECT(all.inherits->at(1)->next->value == 7);
   EXPECT(is_filled(all.by_virtual, 8) && is_filled(all.by_function, 9));
+  EXPECT(is_filled(all.by_lambda, 12) && is_filled(all.bound.second, 13));
   EXPECT(is_filled(all.by_method, 10) && is_filled(all.by_member, 11));
 }
 
