@@ -152,10 +152,11 @@ class Replacer {
 
   void tag(CallBase& call, const Marked& what) {
     call.setCalledFunction(original(call, what.callee));
-    // Arguments that are passed in another way than the source has them.
+    // Where arguments are passed in another way than the source has them, or nothing can be done
+    // behind the call, it stays words.
     const auto size = static_cast<unsigned>(what.size);
-    if (!call.getType()->isPointerTy() || call.arg_size() != what.arguments ||
-        !call.getArgOperand(size)->getType()->isIntegerTy())
+    if (call.isMustTailCall() || !call.getType()->isPointerTy() ||
+        call.arg_size() != what.arguments || !call.getArgOperand(size)->getType()->isIntegerTy())
       return;
     Instruction* next = nullptr;
     if (auto* invoke = dyn_cast<InvokeInst>(&call)) {

@@ -103,6 +103,15 @@ int main() {
   return perdura_typed_holds(some.allocate(sizeof(a))) ? 3 : 0;
 }
 END
+cat >tail.c <<'END'
+#include <stdlib.h>
+#include <perdura/typed.h>
+struct a { void* p; };
+PERDURA_ALLOCATOR void* get(size_t n) { return malloc(n); }
+void* get_a(size_t n) { __attribute__((musttail)) return get(n); }
+int main(void) { return !perdura_typed_holds(get_a(sizeof(struct a))); }
+END
+"$driver" --perdura-types -O1 tail.c -o tail && ./tail
 printf 'xmalloc\t1 # behind a tab\npool::allocate 0\nallocate 7\n' >allocators
 "$driver++" --perdura-types --perdura-types-list --perdura-allocators=allocators -O1 listed.cc -o listed 2>said
 ./listed
