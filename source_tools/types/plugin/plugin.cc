@@ -18,18 +18,15 @@
 #include <clang/Serialization/ASTReader.h>
 #include <llvm/Support/raw_ostream.h>
 
+#include "allocators.hpp"
+#include "buffers.hpp"
 #include "deduce.hpp"
+#include "messages.hpp"
 
 namespace perdura::types {
 namespace {
 
 using namespace clang;
-
-struct Settings {
-  std::map<std::string, int> allocators;  ///< to the number of their size argument, -1: not said
-  bool lists = false;
-  std::string list_file;
-};
 
 constexpr char kRemedy[] =
     "cast the result to a pointer to its type, assign it to one, or say sizeof(type)";
@@ -61,7 +58,10 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
       : compiler_(compiler),
         context_(compiler.getASTContext()),
         settings_(settings),
-        records_(context_) {}
+        messages_(compiler, settings),
+        allocators_(context_, settings, messages_),
+        records_(context_),
+        buffers_(context_, records_) {}
 
   bool shouldVisitTemplateInstantiations() const { return true; }
   bool shouldVisitImplicitCode() const { return true; }
@@ -89,13 +89,12 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     }
     const FunctionDecl* const around = std::exchange(function_, function);
     const bool was = in_allocator_;
-    in_allocator_ = is_allocator(function);
+    in_allocator_ = allocators_.has(function);
     // The pass calls it where the front end sees no call any more.
-    if (in_allocator_) (void)size_argument(function);  // what is wrong with it is said
+    if (in_allocator_) (void)allocators_.size_argument(function);  // what is wrong with it is said
     if (in_allocator_ && function->isThisDeclarationADefinition() && !function->hasAttr<UsedAttr>())
       function->addAttr(UsedAttr::CreateImplicit(context_));
-    if (method != nullptr) note_overridden(method);
-    if (is_lambda) flow(canonical(method), any_of(function_type_of(method)));
+    if (method != nullptr) buffers_.note_method(method);
     const bool more = RecursiveASTVisitor::TraverseDecl(decl);
     in_allocator_ = was;
     function_ = around;
@@ -106,7 +105,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     FunctionDecl* const callee = call->getDirectCallee();
     if (callee == nullptr || call->isTypeDependent() || call->isValueDependent()) return true;
     note_arguments(call);
-    if (is_allocator(callee)) {
+    if (allocators_.has(callee)) {
       tag(call, callee);
       return true;
     }
@@ -133,13 +132,14 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   bool VisitDeclRefExpr(const DeclRefExpr* name) {
     const auto* const function = dyn_cast<FunctionDecl>(name->getDecl());
     if (function == nullptr || is_called(name)) return true;
-    flow(canonical(function), any_of(function->getType()));
+    buffers_.note_flow(canonical(function), buffers_.any_of(function->getType()));
     if (function->getIdentifier() == nullptr || !function->isExternC() ||
         allocators_of_c().count(function->getName().str()) == 0)
       return true;
-    say_doubt(name->getBeginLoc(), "the address of '" + function->getName().str() +
-                                       "' is taken here: what is allocated by it has no type, and "
-                                       "is not counted");
+    messages_.list(name->getBeginLoc(),
+                   "the address of '" + function->getName().str() +
+                       "' is taken here: what is allocated by it has no type, and "
+                       "is not counted");
     return true;
   }
 
@@ -148,9 +148,9 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     const auto* const name = dyn_cast<DeclRefExpr>(address->getSubExpr()->IgnoreParens());
     if (address->getOpcode() != UO_AddrOf || name == nullptr || !isa<FieldDecl>(name->getDecl()))
       return true;
-    const Decl* const any = any_of(address->getType());
-    flow(canonical(name->getDecl()), any);
-    flow(any, canonical(name->getDecl()));
+    const Decl* const any = buffers_.any_of(address->getType());
+    buffers_.note_flow(canonical(name->getDecl()), any);
+    buffers_.note_flow(any, canonical(name->getDecl()));
     return true;
   }
 
@@ -221,7 +221,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   bool VisitCXXNewExpr(CXXNewExpr* expression) {
     // A pointer in memory of its own, as an element of a container is.
     if (expression->hasInitializer() && expression->getAllocatedType()->isPointerType())
-      note_flow(only_argument(expression->getInitializer()), anywhere());
+      note_flow(only_argument(expression->getInitializer()), buffers_.anywhere());
     if (expression->getNumPlacementArgs() == 1 && !expression->isTypeDependent())
       note_cast(expression->getPlacementArg(0), expression->getAllocatedType());
     FunctionDecl* const callee = expression->getOperatorNew();
@@ -261,7 +261,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
         if (each->isFromASTFile()) TraverseDecl(each);
     computed_constants_ = true;
     for (size_t i = 0; i < for_constants_.size(); ++i) TraverseDecl(for_constants_[i]);
-    widen_buffers();
+    buffers_.widen();
     if (untyped_ == 0 || !settings_.list_file.empty() || settings_.lists) return;
     DiagnosticsEngine& diagnostics = compiler_.getDiagnostics();
     const unsigned id = diagnostics.getCustomDiagID(
@@ -273,20 +273,6 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
 
  private:
   // --- what is called
-
-  bool is_allocator(const FunctionDecl* function) const {
-    if (function->getIdentifier() == nullptr) return false;
-    for (const FunctionDecl* each : function->redecls())
-      if (has_annotation(each, "perdura_allocator")) return true;
-    return is_listed(function);
-  }
-  /// In the file of allocators: by its name, one of a namespace or a class with these.
-  bool is_listed(const FunctionDecl* function) const {
-    return !settings_.allocators.empty() && settings_.allocators.count(listed_name(function)) != 0;
-  }
-  static std::string listed_name(const FunctionDecl* function) {
-    return function->isExternC() ? function->getName().str() : function->getQualifiedNameAsString();
-  }
 
   /// Of any arguments.
   static bool is_operator_new(const FunctionDecl* function) {
@@ -313,70 +299,6 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   static bool is_marker(const FunctionDecl* function) {
     return function->getIdentifier() != nullptr &&
            function->getName().starts_with("__perdura_mark.");
-  }
-
-  /// Of an allocator of the program, or -1.
-  int size_argument(const FunctionDecl* function) {
-    const auto [known, is_new] = size_arguments_.emplace(function->getCanonicalDecl(), -1);
-    if (is_new) known->second = find_size_argument(function);
-    return known->second;
-  }
-  int find_size_argument(const FunctionDecl* function) {
-    const std::string name = "'" + function->getNameAsString() + "'";
-    if (!function->getReturnType()->isPointerType()) {
-      say_doubt(function->getLocation(), name +
-                                             " is named an allocator and returns no pointer: "
-                                             "each word of what it gives out may be one");
-      return -1;
-    }
-    for (const FunctionDecl* each : function->redecls())
-      if (const auto* sized = each->getAttr<AllocSizeAttr>())
-        return static_cast<int>(sized->getElemSizeParam().getASTIndex());
-    if (is_listed(function)) {
-      const int listed = settings_.allocators.at(listed_name(function));
-      if (listed >= 0 && !is_integer(function, listed)) {
-        refuse(function->getLocation(), name + " has no integer as its argument " +
-                                            std::to_string(listed) +
-                                            ", which the file of allocators says is its size; the "
-                                            "first one is 0");
-        return -1;
-      }
-      if (listed >= 0) return listed;
-    }
-    return likely_size_argument(function, name);
-  }
-  static bool is_integer(const FunctionDecl* function, int i) {
-    return i < static_cast<int>(function->getNumParams()) &&
-           function->getParamDecl(static_cast<unsigned>(i))->getType()->isIntegerType();
-  }
-  /// The one that is a size_t; else the first integer. Others may be a line, or flags.
-  int likely_size_argument(const FunctionDecl* function, const std::string& name) {
-    std::vector<int> sizes;
-    std::vector<int> integers;
-    for (int i = 0; i < static_cast<int>(function->getNumParams()); ++i) {
-      if (!is_integer(function, i)) continue;
-      integers.push_back(i);
-      const QualType type = function->getParamDecl(static_cast<unsigned>(i))->getType();
-      if (context_.hasSameUnqualifiedType(type, context_.getSizeType())) sizes.push_back(i);
-    }
-    if (sizes.size() == 1) return sizes[0];
-    if (integers.size() > 1)
-      say_doubt(function->getLocation(),
-                "several arguments of " + name + " may be its size: taken is " +
-                    std::to_string(integers[0]) +
-                    ", where the first one is 0; say __attribute__((alloc_size(…)))");
-    return integers.empty() ? -1 : integers[0];
-  }
-  /// Whether the pass finds the call's arguments where the source has them, and can name what is
-  /// called: of a method an object says that, and structures are passed in parts.
-  static bool can_be_tagged(const CallExpr* call, const FunctionDecl* callee) {
-    const auto* const method = dyn_cast<CXXMethodDecl>(callee);
-    if (isa<CXXMemberCallExpr>(call) || (method != nullptr && method->isInstance())) return false;
-    return llvm::all_of(callee->parameters(), [](const ParmVarDecl* parameter) {
-      const QualType type = parameter->getType();
-      return type->isReferenceType() ||
-             (type->isScalarType() && !type->isMemberFunctionPointerType());
-    });
   }
 
   /// std::make_shared<T[]> lets the counts lie behind the elements, in memory that it has as some
@@ -486,7 +408,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
                  ? designated->getDesignator(designated->size() - 1)->getFieldDecl()
                  : nullptr;
     if (const auto* member = dyn_cast<CXXDefaultInitExpr>(at)) return member->getField();
-    if (isa<CXXNewExpr>(at)) return anywhere();
+    if (isa<CXXNewExpr>(at)) return buffers_.anywhere();
     const Decl* found = nullptr;
     for_each_argument(at, [&](const Expr* argument, const Decl* parameter) {
       if (argument == used) found = canonical(parameter);
@@ -521,7 +443,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
       unsigned i = 0;
       for (const Expr* each : arguments) {
         if (i < callee->getNumParams()) visit(each, callee->getParamDecl(i++));
-        else if (has_rest) visit(each, rest_of(callee));
+        else if (has_rest) visit(each, buffers_.rest_of(callee));
       }
     };
     if (const auto* made = dyn_cast<CXXConstructExpr>(call)) {
@@ -533,19 +455,6 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
           isa<CXXOperatorCallExpr>(call) && isa_and_nonnull<CXXMethodDecl>(callee);
       all(callee, llvm::drop_begin(called->arguments(), has_object ? 1 : 0));
     }
-  }
-
-  static const Decl* canonical(const Decl* decl) {
-    const auto* const parameter = dyn_cast<ParmVarDecl>(decl);
-    const auto* const function =
-        parameter != nullptr ? dyn_cast<FunctionDecl>(parameter->getDeclContext()) : nullptr;
-    if (function == nullptr) return decl->getCanonicalDecl();
-    // `using Base::Base`
-    if (const auto* constructor = dyn_cast<CXXConstructorDecl>(function);
-        constructor != nullptr && constructor->isInheritingConstructor())
-      return canonical(constructor->getInheritedConstructor().getConstructor()->getParamDecl(
-          parameter->getFunctionScopeIndex()));
-    return function->getCanonicalDecl()->getParamDecl(parameter->getFunctionScopeIndex());
   }
 
   /// To anything, or to what holds no pointers.
@@ -598,12 +507,13 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
         return named_by(call->getArg(0));
       // What an allocator gives out is of each call's own type.
       const FunctionDecl* const callee = call->getDirectCallee();
-      if (callee == nullptr) return any_of(call->getCallee()->IgnoreParens());
-      return !is_allocator(callee) ? callee->getCanonicalDecl() : nullptr;
+      if (callee == nullptr) return buffers_.any_of(call->getCallee()->IgnoreParens());
+      return !allocators_.has(callee) ? callee->getCanonicalDecl() : nullptr;
     }
-    if (isa<VAArgExpr>(pointer)) return function_ != nullptr ? rest_of(function_) : nullptr;
+    if (isa<VAArgExpr>(pointer))
+      return function_ != nullptr ? buffers_.rest_of(function_) : nullptr;
     if (const auto* of = dyn_cast<BinaryOperator>(pointer); of != nullptr && of->isPtrMemOp())
-      return any_of(of);
+      return buffers_.any_of(of);
     if (const auto* element = dyn_cast<ArraySubscriptExpr>(pointer))
       return element->getBase()->getType()->isPointerType() ? named_by(element->getBase())
                                                             : nullptr;
@@ -643,7 +553,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     const bool gives_out = in_allocator_ && *allocator.raw != 0 &&
                            (deduced.record == nullptr || !deduced.record->has_pointers());
     if (deduced.record != nullptr && !gives_out) {
-      if (!deduced.doubt.empty()) say_doubt(call->getBeginLoc(), deduced.doubt);
+      if (!deduced.doubt.empty()) messages_.list(call->getBeginLoc(), deduced.doubt);
       Marked what{allocator.typed, deduced.record, deduced.shape, Marked::Kind::kTyped, {}, {}};
       // A vector has a pointer to the end of its memory, which is to lead there.
       what.has_end = is_operator_new(callee) && !is_node(use.pointee);
@@ -657,7 +567,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
 
   // What an allocator returns to another one gets its type from who calls that.
   void tag(CallExpr* call, FunctionDecl* callee) {
-    const int index = size_argument(callee);
+    const int index = allocators_.size_argument(callee);
     const Size size = index >= 0 && static_cast<unsigned>(index) < call->getNumArgs()
                           ? size_of(context_, call->getArg(static_cast<unsigned>(index)))
                           : Size{};
@@ -669,18 +579,18 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     if (index < 0) return;  // how large it is nobody sees
     ++sites_;
     Deduced deduced = deduce(records_, context_, pointee, size);
-    const bool can_be = can_be_tagged(call, callee);
+    const bool can_be = Allocators::can_be_tagged(call, callee);
     if (deduced.record == nullptr || !can_be) {
       const std::string why = can_be                       ? deduced.doubt
                               : isa<CXXMethodDecl>(callee) ? "it is a method"
                                                            : "it is given a structure";
-      say_doubt(call->getBeginLoc(), "no type for what '" + callee->getNameAsString() +
-                                         "' returns: " + (why.empty() ? "" : why + "; ") +
-                                         "each word of it may be a pointer");
+      messages_.list(call->getBeginLoc(), "no type for what '" + callee->getNameAsString() +
+                                              "' returns: " + (why.empty() ? "" : why + "; ") +
+                                              "each word of it may be a pointer");
       deduced = {records_.words(), 0, {}};
     }
     if (!can_be) return;  // what malloc gives an allocator are words
-    if (!deduced.doubt.empty()) say_doubt(call->getBeginLoc(), deduced.doubt);
+    if (!deduced.doubt.empty()) messages_.list(call->getBeginLoc(), deduced.doubt);
     Marked what{
         symbol_of(callee), deduced.record, deduced.shape, Marked::Kind::kTag, {}, {}, index};
     what.arguments = call->getNumArgs();
@@ -692,7 +602,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     if (!type->isPointerType() || type->getPointeeType()->isIncompleteType()) return;
     const RecordPtr record = records_.of(type->getPointeeType());
     if (!record->refused.empty())
-      return refuse(call->getBeginLoc(), "the type has no record: " + record->refused);
+      return messages_.refuse(call->getBeginLoc(), "the type has no record: " + record->refused);
     mark(call, {"", record, 0, Marked::Kind::kRecord, {}, {}});
   }
 
@@ -733,14 +643,6 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     return names.getName(function);
   }
 
-  std::string place_of(SourceLocation location) const {
-    const PresumedLoc place = context_.getSourceManager().getPresumedLoc(
-        context_.getSourceManager().getExpansionLoc(location));
-    if (place.isInvalid()) return "?";
-    return std::string(place.getFilename()) + ":" + std::to_string(place.getLine()) + ":" +
-           std::to_string(place.getColumn());
-  }
-
   Marked untyped(FunctionDecl* callee, QualType type, SourceLocation location,
                  const std::string& called) {
     std::string symbol = callee->getNameAsString();
@@ -750,7 +652,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     if (symbol == "operator_new")
       symbol =
           type->castAs<FunctionProtoType>()->getNumParams() == 1 ? "_Znwm" : "_ZnwmSt11align_val_t";
-    return {symbol, nullptr, 0, Marked::Kind::kUntyped, place_of(location), called};
+    return {symbol, nullptr, 0, Marked::Kind::kUntyped, messages_.place_of(location), called};
   }
 
   /// A function that does not exist, of the type of what is called there.
@@ -776,75 +678,16 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
                                                  nullptr, SC_None, nullptr));
     known->setParams(parameters);
     marked().emplace(name, what);
-    if (what.taker != 0) takers_[what.taker - 1].marks.push_back(name);
+    if (what.taker != 0) buffers_.note_mark(what.taker, name);
     return known;
   }
 
-  // --- buffers: memory that is taken as numbers or characters, of which the pointer that took it
-  // is cast somewhere in this file, before or later, to one to what has pointers. They are words
-  // that may be pointers.
+  // --- buffers (buffers.hpp)
 
-  struct Taker {
-    std::vector<std::string> marks;
-    bool is_cast = false;
-    bool is_anywhere = false;  ///< who else has the pointer nobody sees
-  };
-
-  // What stands for things that have no declaration.
-
-  const Decl* stand_in(const void* of) {
-    VarDecl*& made = stand_ins_[of];
-    if (made == nullptr)
-      made = VarDecl::Create(context_, context_.getTranslationUnitDecl(), {}, {}, nullptr,
-                             context_.VoidPtrTy, nullptr, SC_Extern);
-    return made;
-  }
-  /// Pointers that lie in objects by themselves.
-  const Decl* anywhere() {
-    const Decl* const decl = stand_in(this);
-    takers_[number_of(decl) - 1].is_anywhere = true;
-    return decl;
-  }
-  /// The arguments of a function behind those that it names.
-  const Decl* rest_of(const FunctionDecl* function) {
-    return stand_in(function->getCanonicalDecl());
-  }
-  /// What any function of this type returns; any member that has a pointer to members of this type.
-  const Decl* any_of(QualType type) {
-    if (type->isFunctionProtoType())
-      type = context_.getFunctionTypeWithExceptionSpec(type, EST_None);
-    return stand_in(type.getCanonicalType().getTypePtr());
-  }
-  /// That of a pointer to a function which a lambda becomes.
-  QualType function_type_of(const CXXMethodDecl* method) const {
-    const auto* const type = method->getType()->castAs<FunctionProtoType>();
-    return context_.getFunctionType(type->getReturnType(), type->getParamTypes(),
-                                    FunctionProtoType::ExtProtoInfo());
-  }
-  /// Of what is called, or read: `f`, `(object.*f)`, `object.*member`.
-  const Decl* any_of(const Expr* by_pointer) {
-    QualType type = by_pointer->getType();
-    if (const auto* of = dyn_cast<BinaryOperator>(by_pointer); of != nullptr && of->isPtrMemOp()) {
-      type = of->getRHS()->getType();
-      const auto* const member = type->getAs<MemberPointerType>();
-      if (member != nullptr && member->isMemberFunctionPointer()) type = member->getPointeeType();
-    } else if (!type->getPointeeType().isNull()) {
-      type = type->getPointeeType();
-    }
-    return any_of(type);
-  }
-
-  unsigned number_of(const Decl* taker) {
-    unsigned& number = taker_numbers_[taker];
-    if (number == 0) {
-      takers_.emplace_back().is_cast = is_beside_pointers(taker);
-      number = static_cast<unsigned>(takers_.size());
-    }
-    return number;
-  }
   /// What is marked so, with who takes the memory where that may be a buffer.
   Marked taken(Marked what, const Use& use) {
-    if (use.taker != nullptr && !what.record->has_pointers()) what.taker = number_of(use.taker);
+    if (use.taker != nullptr && !what.record->has_pointers())
+      what.taker = buffers_.number_of(use.taker);
     return what;
   }
   void note_cast(const Expr* pointer, QualType to) {
@@ -853,17 +696,17 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     for_each_named(pointer, [&](const Decl* taker) { note_cast_of(taker, pointer, to); });
   }
   void note_cast_of(const Decl* taker, const Expr* pointer, QualType to) {
-    takers_[number_of(taker) - 1].is_cast = true;
+    buffers_.note_cast(taker);
     // Characters in a structure hold no pointers, whoever casts them: what they are is part of it.
     const auto* const member = dyn_cast<FieldDecl>(taker);
     if (member != nullptr && member->getType()->isArrayType() &&
         !member->getType()->getPointeeOrArrayElementType()->isPointerType() &&
         !says_what_it_holds(member) && !holds_words(member) && told_.insert(member).second)
-      say_doubt(pointer->getBeginLoc(),
-                "the member '" + member->getNameAsString() + "' is used as '" +
-                    records_.of(to)->name +
-                    "' here, and its words hold no pointers: annotate it PERDURA_MAY_POINT, and "
-                    "let it begin at a multiple of 8 bytes");
+      messages_.list(
+          pointer->getBeginLoc(),
+          "the member '" + member->getNameAsString() + "' is used as '" + records_.of(to)->name +
+              "' here, and its words hold no pointers: annotate it PERDURA_MAY_POINT, and "
+              "let it begin at a multiple of 8 bytes");
   }
   static bool says_what_it_holds(const FieldDecl* member) {
     return has_annotation(member, "perdura_maybe") || has_annotation(member, "perdura_plain");
@@ -890,12 +733,9 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     if (!is_element && !is_raw(inside != nullptr ? inside->IgnoreParenCasts() : from)) return;
     const bool returns = is_place || is_changeable(type_of(to));
     for_each_named(from, [&](const Decl* named) {
-      flow(named, canonical(to));
-      if (returns) flow(canonical(to), named);
+      buffers_.note_flow(named, canonical(to));
+      if (returns) buffers_.note_flow(canonical(to), named);
     });
-  }
-  void flow(const Decl* from, const Decl* to) {
-    flows_.emplace_back(number_of(from), number_of(to));
   }
   /// Of a variable or member, or of what a function returns.
   static QualType type_of(const Decl* decl) {
@@ -903,52 +743,14 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     const auto* const variable = dyn_cast<ValueDecl>(decl);
     return variable != nullptr ? variable->getType() : QualType();
   }
-  /// Who calls a virtual function may call those that override it.
-  void note_overridden(const CXXMethodDecl* method) {
-    for (const CXXMethodDecl* each : method->overridden_methods()) {
-      flow(canonical(method), canonical(each));
-      for (unsigned i = 0; i < method->getNumParams() && i < each->getNumParams(); ++i)
-        flow(canonical(each->getParamDecl(i)), canonical(method->getParamDecl(i)));
-    }
-  }
   /// What a function may store to that has it.
   static bool is_changeable(QualType type) {
     return !type.isNull() && type->isLValueReferenceType() &&
            !type->getPointeeType().isConstQualified();
   }
-  /// Members of a union that are pointers are each other.
-  bool is_beside_pointers(const Decl* taker) {
-    const auto* const member = dyn_cast<FieldDecl>(taker);
-    if (member == nullptr || !member->getParent()->isUnion()) return false;
-    return llvm::any_of(member->getParent()->fields(), [&](const FieldDecl* each) {
-      const QualType to = each->getType()->getPointeeType();
-      return !to.isNull() && is_known(to) && records_.of(to)->has_pointers();
-    });
-  }
   void note_arguments(const Stmt* call) {
     for_each_argument(
         call, [&](const Expr* argument, const Decl* parameter) { note_flow(argument, parameter); });
-  }
-  void widen_buffers() {
-    for (bool grew = true; grew;) {
-      grew = false;
-      for (const auto& [number_from, number_to] : flows_) {
-        Taker& from = takers_[number_from - 1];
-        const Taker& to = takers_[number_to - 1];
-        grew |= (to.is_cast && !from.is_cast) || (to.is_anywhere && !from.is_anywhere);
-        from.is_cast |= to.is_cast;
-        from.is_anywhere |= to.is_anywhere;
-      }
-    }
-    for (const Taker& taker : takers_)
-      for (const std::string& name : taker.marks) {
-        Marked& mark = marked().at(name);
-        // Numbers that nobody casts are no buffer.
-        if (!taker.is_cast && !(taker.is_anywhere && mark.record->size == 1)) continue;
-        mark.record = records_.words();
-        mark.shape = 0;
-        mark.is_buffer = true;
-      }
   }
 
   /// Of the builtin that is operator new what is called says it, and no declaration.
@@ -979,42 +781,20 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
       location = function_->getPointOfInstantiation();
     if (location.isInvalid() || is_in_system()) return;
     ++untyped_;
-    tell(location, "no type for this '" + called + "': " + remedy);
+    messages_.list(location, "no type for this '" + called + "': " + remedy);
   }
-  void say_doubt(SourceLocation location, const std::string& what) { tell(location, what); }
-  void refuse(SourceLocation location, const std::string& why) {
-    DiagnosticsEngine& diagnostics = compiler_.getDiagnostics();
-    diagnostics.Report(location,
-                       diagnostics.getCustomDiagID(DiagnosticsEngine::Error, "perdura: %0"))
-        << why;
-  }
-
-  void tell(SourceLocation location, const std::string& what) {
-    if (context_.getSourceManager().isInSystemHeader(location)) return;
-    if (!settings_.list_file.empty()) {
-      std::ofstream(settings_.list_file, std::ios::app)
-          << place_of(location) << ": " << what << '\n';
-    } else if (settings_.lists) {
-      DiagnosticsEngine& diagnostics = compiler_.getDiagnostics();
-      diagnostics.Report(location, diagnostics.getCustomDiagID(DiagnosticsEngine::Remark, "%0"))
-          << what;
-    }
-  }
-
   CompilerInstance& compiler_;
   ASTContext& context_;
   const Settings& settings_;
+  Messages messages_;
+  Allocators allocators_;
   Records records_;
-  std::vector<Taker> takers_;
-  std::map<const Decl*, unsigned> taker_numbers_;  ///< from 1
-  std::map<const void*, VarDecl*> stand_ins_;
-  std::vector<std::pair<unsigned, unsigned>> flows_;  ///< of pointers, from one to another
+  Buffers buffers_;
   std::set<const FieldDecl*> told_;
-  std::map<const FunctionDecl*, int> size_arguments_;  ///< of allocators
-  std::set<const CXXConstructorDecl*> implicit_;       ///< that were visited
-  const FunctionDecl* function_ = nullptr;             ///< that is being visited
-  const ValueDecl* initialized_ = nullptr;             ///< a variable or member
-  std::vector<FunctionDecl*> for_constants_;           ///< to be visited when these are computed
+  std::set<const CXXConstructorDecl*> implicit_;  ///< that were visited
+  const FunctionDecl* function_ = nullptr;        ///< that is being visited
+  const ValueDecl* initialized_ = nullptr;        ///< a variable or member
+  std::vector<FunctionDecl*> for_constants_;      ///< to be visited when these are computed
   bool computed_constants_ = false;
   std::map<std::string, FunctionDecl*> markers_;
   std::vector<const Stmt*> path_;  ///< null: what is initialized_
