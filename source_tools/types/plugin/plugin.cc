@@ -691,7 +691,9 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     return what;
   }
   void note_cast(const Expr* pointer, QualType to) {
-    if (!is_known(to) || (!to->isRecordType() && !to->isAnyPointerType())) return;
+    // Who only reads them looks at characters some at a time.
+    const bool is_stored_to = is_integer_for_pointers(to) && !to.isConstQualified();
+    if (!is_known(to) || (!to->isRecordType() && !to->isAnyPointerType() && !is_stored_to)) return;
     if (!records_.of(to)->has_pointers()) return;
     for_each_named(pointer, [&](const Decl* taker) { note_cast_of(taker, pointer, to); });
   }

@@ -127,7 +127,7 @@ struct by_size {
   struct node** from_text;
   char* text_again;
   struct vec* by_line;
-  char *by_pointer, *by_rest;
+  char *by_pointer, *by_rest, *of_integers;
 };
 
 struct root {
@@ -225,6 +225,8 @@ static void make_by_size(struct by_size* all) {
   ((struct node**)(all->by_line + 1))[1] = make_node(31);
   all->by_pointer = kGive();
   ((struct node**)all->by_pointer)[2] = make_node(31);
+  all->of_integers = malloc(64);
+  ((uintptr_t*)all->of_integers)[3] = (uintptr_t)make_node(32);
   char* const rest = malloc(64);
   all->by_rest = first_of(1, rest);
 }
@@ -247,6 +249,9 @@ static void check_by_size(const struct by_size* all) {
   EXPECT(((struct node**)(all->by_line + 1))[1]->value == 31);
   EXPECT(((struct node**)all->by_pointer)[2]->value == 31);
   EXPECT(((struct node**)all->by_rest)[2]->value == 31);
+  struct node* of_integers = NULL; /* no cast of the buffer to a pointer to pointers */
+  memcpy(&of_integers, all->of_integers + 3 * sizeof of_integers, sizeof of_integers);
+  EXPECT(of_integers->value == 32);
 }
 
 static void make(struct root* root) {
