@@ -54,7 +54,9 @@ enum perdura_shape {
  * that there is none, as when the program has two types of one name, its words may be pointers. */
 void* perdura_typed_malloc(size_t bytes, const perdura_type* type, unsigned shape);
 void* perdura_typed_calloc(size_t count, size_t bytes, const perdura_type* type, unsigned shape);
-/* An object keeps the type that it has. What malloc made without a type gets this one. */
+/* An object that held no pointers, or was of the same structure, has this type then; one of another
+ * type with pointers has words that may be pointers. NULL, of what is an object already: it keeps
+ * its type. */
 void* perdura_typed_realloc(void* object, size_t bytes, const perdura_type* type, unsigned shape);
 char* perdura_typed_strdup(const char* text);
 char* perdura_typed_strndup(const char* text, size_t length_max);

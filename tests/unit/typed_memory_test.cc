@@ -230,6 +230,31 @@ TEST(TypedMemory, PartsOfLargeBlocksLeaveThemAsTheyAre) {
   EXPECT_EQ(perdura_typed_tag(nullptr, 16, &kNode, 0), nullptr);
 }
 
+// What realloc says counts where there were no pointers, and for more of the same; where a block
+// was something else with pointers, its words may be of either.
+TEST(TypedMemory, ReallocTakesTheTypeOfItsCaller) {
+  static constexpr perdura_slot kMoreSlots[] = {
+      kNodeSlots[0], {"behind", PERDURA_SLOT_MAYBE, 16, 0, nullptr, 0, 0, 0}};
+  constexpr perdura_type kNodeAndMore{"typed_memory::Node and more", 16, 8, 2, kMoreSlots};
+  static constexpr perdura_slot kOtherSlots[] = {
+      {"p", PERDURA_SLOT_POINTER, 8, 8, nullptr, 0, 0, 0}};
+  constexpr perdura_type kOther{"typed_memory::Other", 16, 8, 1, kOtherSlots};
+  for (const size_t bytes : {size_t{16}, size_t{64}, size_t{400'000}}) {
+    void* block = perdura_typed_malloc(16, &kNumbers, 0);
+    block = perdura_typed_realloc(block, bytes, &kNode, 0);
+    EXPECT_EQ(type_at(block), "typed_memory::Node") << bytes;
+    block = perdura_typed_realloc(block, bytes + 32, &kNodeAndMore, 1);
+    EXPECT_EQ(type_at(block), "typed_memory::Node and more") << bytes;
+    block = perdura_typed_realloc(block, bytes, &kNode, 0);
+    EXPECT_EQ(type_at(block), "typed_memory::Node and more") << bytes;
+    block = perdura_typed_realloc(block, bytes, &kOther, 0);
+    EXPECT_EQ(type_at(block), "words") << bytes;
+    block = perdura_typed_realloc(block, bytes, &kNode, 0);
+    EXPECT_EQ(type_at(block), "words") << bytes;
+    perdura_typed_free(block);
+  }
+}
+
 // Another structure of the program with the name of one: the block keeps no type that it had.
 TEST(TypedMemory, ATypeThatCannotBeHadIsWords) {
   constexpr perdura_type kOther{"typed_memory::Node", 24, 8, 1, kNodeSlots};

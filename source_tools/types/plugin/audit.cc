@@ -142,7 +142,8 @@ class Auditor {
              std::to_string(place->getColumn()) + " in ";
     else text = module_.getSourceFileName() + " in ";
     StringRef name = function.getName();
-    name.consume_back(".typed");  // replace.cc
+    name.consume_back(".words");  // replace.cc
+    name.consume_back(".typed");
     text += demangle(name);
     return texts_.of(text);
   }

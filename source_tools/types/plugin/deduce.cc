@@ -12,6 +12,7 @@ using namespace clang;
 
 namespace {
 
+constexpr uint64_t kWord = 8;
 constexpr uint64_t kRoundedBy = 16;
 constexpr int kDepthMax = 64;
 
@@ -24,23 +25,29 @@ QualType element(const ASTContext& context, QualType type) {
   return type;
 }
 
-bool is_bytes(QualType type) {
-  return type->isCharType() || type->isStdByteType() || type->isChar8Type();
-}
-
 uint64_t bytes(const ASTContext& context, QualType type) {
   return static_cast<uint64_t>(context.getTypeSizeInChars(type).getQuantity());
 }
 
-void add(const ASTContext& context, std::vector<QualType>& types, QualType type) {
-  type = element(context, type);
-  if (std::find(types.begin(), types.end(), type) == types.end()) types.push_back(type);
+bool is_for_pointers(const ASTContext& context, QualType type) {
+  return is_integer_for_pointers(context.getBaseElementType(type));
+}
+
+Size said(const ASTContext& context, Size::Form form, QualType type) {
+  Size size;
+  size.form = form;
+  size.types.push_back(element(context, type));
+  size.has_integers_for_pointers = is_for_pointers(context, type);
+  return size;
 }
 
 Size joined(Size a, const Size& b, Size::Form form) {
   for (const QualType type : b.types)
     if (std::find(a.types.begin(), a.types.end(), type) == a.types.end()) a.types.push_back(type);
   a.form = a.types.empty() ? Size::Form::kUnknown : form;
+  a.is_elsewhere |= b.is_elsewhere;
+  a.has_integers_for_pointers |= b.has_integers_for_pointers;
+  a.is_rounded = false;
   return a;
 }
 
@@ -49,37 +56,39 @@ Size form_of(const ASTContext& context, const Expr* size, int depth) {
   if (depth > kDepthMax) return {};
   if (const auto* trait = dyn_cast<UnaryExprOrTypeTraitExpr>(size)) {
     if (trait->getKind() != UETT_SizeOf || trait->getTypeOfArgument()->isDependentType()) return {};
-    Size one{Size::Form::kOne, {}, 0};
     const QualType type = trait->getTypeOfArgument().getNonReferenceType();
-    if (context.getAsArrayType(type) != nullptr) one.form = Size::Form::kArray;
-    add(context, one.types, type);
-    return one;
+    const bool is_array = context.getAsArrayType(type) != nullptr;
+    return said(context, is_array ? Size::Form::kArray : Size::Form::kOne, type);
   }
-  if (const auto* offset = dyn_cast<OffsetOfExpr>(size)) {
-    Size more{Size::Form::kMore, {}, 0};
-    add(context, more.types, offset->getTypeSourceInfo()->getType());
-    return more;
-  }
+  if (const auto* offset = dyn_cast<OffsetOfExpr>(size))
+    return said(context, Size::Form::kMore, offset->getTypeSourceInfo()->getType());
   if (const auto* operation = dyn_cast<BinaryOperator>(size)) {
     if (operation->isComparisonOp() || operation->isAssignmentOp()) return {};
     if (operation->getOpcode() == BO_Comma) return form_of(context, operation->getRHS(), depth + 1);
     Size a = form_of(context, operation->getLHS(), depth + 1);
     Size b = form_of(context, operation->getRHS(), depth + 1);
-    return operation->getOpcode() == BO_Mul ? product(std::move(a), std::move(b))
-                                            : joined(std::move(a), b, Size::Form::kMore);
+    if (operation->getOpcode() == BO_Mul) return product(std::move(a), std::move(b));
+    const bool is_behind = a.form == Size::Form::kUnknown;
+    Size all = joined(std::move(a), b, Size::Form::kMore);
+    all.is_elsewhere |= is_behind;
+    all.is_rounded = operation->getOpcode() == BO_And || operation->getOpcode() == BO_Div;
+    return all;
   }
-  if (const auto* choice = dyn_cast<ConditionalOperator>(size))
-    return joined(form_of(context, choice->getTrueExpr(), depth + 1),
-                  form_of(context, choice->getFalseExpr(), depth + 1), Size::Form::kMore);
+  if (const auto* choice = dyn_cast<ConditionalOperator>(size)) {
+    Size either = joined(form_of(context, choice->getTrueExpr(), depth + 1),
+                         form_of(context, choice->getFalseExpr(), depth + 1), Size::Form::kMore);
+    either.is_elsewhere = true;
+    return either;
+  }
   if (const auto* name = dyn_cast<DeclRefExpr>(size)) {
     const auto* const variable = dyn_cast<VarDecl>(name->getDecl());
     if (variable == nullptr || variable->getInit() == nullptr || isa<ParmVarDecl>(variable))
       return {};
-    Size said = form_of(context, variable->getInit(), depth + 1);
+    Size first = form_of(context, variable->getInit(), depth + 1);
     // What became of it since is not looked at.
-    if (!variable->getType().isConstQualified() && said.form != Size::Form::kUnknown)
-      said.form = Size::Form::kMore;
-    return said;
+    if (!variable->getType().isConstQualified() && first.form != Size::Form::kUnknown)
+      first.form = Size::Form::kMore;
+    return first;
   }
   return {};
 }
@@ -144,6 +153,7 @@ bool is_known(QualType type) {
 
 Size product(Size a, Size b) {
   if (a.form == Size::Form::kUnknown) std::swap(a, b);
+  a.constant *= b.constant;
   if (b.form == Size::Form::kUnknown) {
     if (a.form == Size::Form::kOne) a.form = Size::Form::kArray;
     return a;
@@ -158,10 +168,25 @@ Size size_of(const ASTContext& context, const Expr* size) {
     found.constant = value.Val.getInt().getZExtValue();
   if (found.form == Size::Form::kMore && found.types.size() == 1 && is_known(found.types[0])) {
     const uint64_t one = bytes(context, found.types[0]);
-    if (found.constant >= one && found.constant < one + kRoundedBy) found.form = Size::Form::kOne;
+    const uint64_t room = found.is_rounded ? kRoundedBy : kWord;  // for no word behind it
+    if (found.constant >= one && found.constant - one < room) found.form = Size::Form::kOne;
   }
   return found;
 }
+
+namespace {
+
+/// Where nothing but the size says what it is, and what it says of `sizes` may be the object.
+Deduced of_size(Records& records, const std::vector<QualType>& sizes, const Size& size) {
+  // Which of several is the object nobody sees, nor whether what is counted in numbers or pointers
+  // is these alone.
+  const bool is_counted = size.form == Size::Form::kOne || size.form == Size::Form::kArray;
+  if (sizes.size() > 1 || size.is_elsewhere || (!is_counted && !sizes[0]->isRecordType()))
+    return {records.words(), 0, {}};
+  return shaped(records, sizes[0], size.form);
+}
+
+}  // namespace
 
 Deduced deduce(Records& records, const ASTContext& context, QualType pointee, const Size& size) {
   const bool has_use = is_known(pointee);
@@ -169,34 +194,45 @@ Deduced deduce(Records& records, const ASTContext& context, QualType pointee, co
   std::vector<QualType> sizes;
   for (const QualType type : size.types)
     if (is_known(type)) sizes.push_back(type);
-  if (!has_use || (is_bytes(used) && !sizes.empty() && !is_bytes(sizes[0]))) {
+  if (has_use ? is_for_pointers(context, pointee) ||
+                    (size.has_integers_for_pointers && !used->isRecordType())
+              : size.has_integers_for_pointers && sizes.size() == 1)
+    return {records.words(), 0, {}};
+  if (!has_use || (is_byte(used) && !sizes.empty() && !is_byte(sizes[0]))) {
     if (sizes.empty())
       return {nullptr, 0,
               pointee.isNull() || pointee->isVoidType() ? "" : "its type is incomplete here"};
     // Which parts of bytes are what nobody sees.
-    if (has_use && (sizes.size() > 1 || size.form == Size::Form::kMore))
-      return {records.words(), 0, {}};
-    return shaped(records, sizes[0], sizes.size() > 1 ? Size::Form::kMore : size.form);
+    if (has_use && size.form == Size::Form::kMore) return {records.words(), 0, {}};
+    return of_size(records, sizes, size);
   }
-  if (is_bytes(used)) return {records.of(used), 0, {}};
+  if (is_byte(used)) return {records.of(used), 0, {}};
   const bool is_sized = std::find(sizes.begin(), sizes.end(), used) != sizes.end();
   if (is_sized) return shaped(records, used, sizes.size() > 1 ? Size::Form::kMore : size.form);
   // Scalars are as many as have room, whatever they are counted in.
   const RecordPtr own = records.of(used);
-  const bool in_bytes = std::all_of(sizes.begin(), sizes.end(), is_bytes);
+  const bool in_bytes = std::all_of(sizes.begin(), sizes.end(), is_byte);
   if (in_bytes) {
-    const bool fits = size.constant != 0 && size.constant % bytes(context, used) == 0;
     if (!used->isRecordType()) return {own, 0, {}};
-    return shaped(records, used, fits ? Size::Form::kArray : Size::Form::kMore);
+    // A multiple of its size may be a block that has one in front.
+    const bool is_one = size.constant == bytes(context, used);
+    return shaped(records, used, is_one ? Size::Form::kOne : Size::Form::kMore);
   }
   const auto is_scalar = [](QualType type) { return !type->isRecordType(); };
   if (is_scalar(used) && std::all_of(sizes.begin(), sizes.end(), is_scalar)) {
     const auto is_pointer = [](QualType type) { return type->isAnyPointerType(); };
     if (is_pointer(used) == is_pointer(sizes[0]) && sizes.size() == 1) return {own, 0, {}};
   }
-  for (const QualType type : sizes) {
-    if (begins_with(context, type, used)) return shaped(records, type, size.form);
-    if (begins_with(context, used, type)) return shaped(records, used, Size::Form::kMore);
+  if (used->isRecordType()) {
+    const auto begins = [&](QualType type) { return begins_with(context, type, used); };
+    const auto whole = std::find_if(sizes.begin(), sizes.end(), begins);
+    if (whole != sizes.end()) {
+      const bool is_one_of = size.is_elsewhere || std::count_if(whole, sizes.end(), begins) > 1;
+      return is_one_of ? shaped(records, used, Size::Form::kMore)
+                       : shaped(records, *whole, sizes.size() > 1 ? Size::Form::kMore : size.form);
+    }
+    for (const QualType type : sizes)
+      if (begins_with(context, used, type)) return shaped(records, used, Size::Form::kMore);
   }
   return {records.words(), 0,
           "it is used as '" + own->name + "' and sized as '" + records.of(sizes[0])->name +

@@ -4,6 +4,7 @@
 // with type records.
 #include <fstream>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include <clang/AST/ASTConsumer.h>
@@ -17,18 +18,15 @@
 #include <clang/Serialization/ASTReader.h>
 #include <llvm/Support/raw_ostream.h>
 
+#include "allocators.hpp"
+#include "buffers.hpp"
 #include "deduce.hpp"
+#include "messages.hpp"
 
 namespace perdura::types {
 namespace {
 
 using namespace clang;
-
-struct Settings {
-  std::map<std::string, int> allocators;  ///< to the number of their size argument, -1: the last
-  bool lists = false;
-  std::string list_file;
-};
 
 constexpr char kRemedy[] =
     "cast the result to a pointer to its type, assign it to one, or say sizeof(type)";
@@ -60,7 +58,10 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
       : compiler_(compiler),
         context_(compiler.getASTContext()),
         settings_(settings),
-        records_(context_) {}
+        messages_(compiler, settings),
+        allocators_(context_, settings, messages_),
+        records_(context_),
+        buffers_(context_, records_) {}
 
   bool shouldVisitTemplateInstantiations() const { return true; }
   bool shouldVisitImplicitCode() const { return true; }
@@ -88,10 +89,12 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     }
     const FunctionDecl* const around = std::exchange(function_, function);
     const bool was = in_allocator_;
-    in_allocator_ = is_allocator(function);
+    in_allocator_ = allocators_.has(function);
     // The pass calls it where the front end sees no call any more.
+    if (in_allocator_) (void)allocators_.size_argument(function);  // what is wrong with it is said
     if (in_allocator_ && function->isThisDeclarationADefinition() && !function->hasAttr<UsedAttr>())
       function->addAttr(UsedAttr::CreateImplicit(context_));
+    if (method != nullptr) buffers_.note_method(method);
     const bool more = RecursiveASTVisitor::TraverseDecl(decl);
     in_allocator_ = was;
     function_ = around;
@@ -102,7 +105,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     FunctionDecl* const callee = call->getDirectCallee();
     if (callee == nullptr || call->isTypeDependent() || call->isValueDependent()) return true;
     note_arguments(call);
-    if (is_allocator(callee)) {
+    if (allocators_.has(callee)) {
       tag(call, callee);
       return true;
     }
@@ -128,19 +131,26 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
 
   bool VisitDeclRefExpr(const DeclRefExpr* name) {
     const auto* const function = dyn_cast<FunctionDecl>(name->getDecl());
-    if (function == nullptr || function->getIdentifier() == nullptr || !function->isExternC() ||
+    if (function == nullptr || is_called(name)) return true;
+    buffers_.note_flow(canonical(function), buffers_.any_of(function->getType()));
+    if (function->getIdentifier() == nullptr || !function->isExternC() ||
         allocators_of_c().count(function->getName().str()) == 0)
       return true;
-    const Stmt* used = name;
-    for (size_t i = path_.size() - 1; i-- > 0 && path_[i] != nullptr; used = path_[i]) {
-      if (isa<CastExpr>(path_[i]) || isa<ParenExpr>(path_[i])) continue;
-      const auto* const call = dyn_cast<CallExpr>(path_[i]);
-      if (call != nullptr && call->getCallee() == used) return true;
-      break;
-    }
-    say_doubt(name->getBeginLoc(), "the address of '" + function->getName().str() +
-                                       "' is taken here: what is allocated by it has no type, and "
-                                       "is not counted");
+    messages_.list(name->getBeginLoc(),
+                   "the address of '" + function->getName().str() +
+                       "' is taken here: what is allocated by it has no type, and "
+                       "is not counted");
+    return true;
+  }
+
+  // &T::member
+  bool VisitUnaryOperator(const UnaryOperator* address) {
+    const auto* const name = dyn_cast<DeclRefExpr>(address->getSubExpr()->IgnoreParens());
+    if (address->getOpcode() != UO_AddrOf || name == nullptr || !isa<FieldDecl>(name->getDecl()))
+      return true;
+    const Decl* const any = buffers_.any_of(address->getType());
+    buffers_.note_flow(canonical(name->getDecl()), any);
+    buffers_.note_flow(any, canonical(name->getDecl()));
     return true;
   }
 
@@ -193,8 +203,11 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
       note_flow(operation->getRHS(), named_by(operation->getLHS()));
     return true;
   }
-  bool VisitReturnStmt(const ReturnStmt* statement) {
-    if (statement->getRetValue() != nullptr) note_flow(statement->getRetValue(), function_);
+  bool VisitReturnStmt(ReturnStmt* statement) {
+    if (statement->getRetValue() == nullptr) return true;
+    note_flow(statement->getRetValue(), function_);
+    if (gives_array_with_counts(function_))
+      statement->setRetValue(as_words(statement->getRetValue()));
     return true;
   }
   bool VisitInitListExpr(const InitListExpr* list) {
@@ -206,6 +219,9 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   }
 
   bool VisitCXXNewExpr(CXXNewExpr* expression) {
+    // A pointer in memory of its own, as an element of a container is.
+    if (expression->hasInitializer() && expression->getAllocatedType()->isPointerType())
+      note_flow(only_argument(expression->getInitializer()), buffers_.anywhere());
     if (expression->getNumPlacementArgs() == 1 && !expression->isTypeDependent())
       note_cast(expression->getPlacementArg(0), expression->getAllocatedType());
     FunctionDecl* const callee = expression->getOperatorNew();
@@ -245,7 +261,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
         if (each->isFromASTFile()) TraverseDecl(each);
     computed_constants_ = true;
     for (size_t i = 0; i < for_constants_.size(); ++i) TraverseDecl(for_constants_[i]);
-    widen_buffers();
+    buffers_.widen();
     if (untyped_ == 0 || !settings_.list_file.empty() || settings_.lists) return;
     DiagnosticsEngine& diagnostics = compiler_.getDiagnostics();
     const unsigned id = diagnostics.getCustomDiagID(
@@ -257,13 +273,6 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
 
  private:
   // --- what is called
-
-  bool is_allocator(const FunctionDecl* function) const {
-    if (function->getIdentifier() == nullptr) return false;
-    for (const FunctionDecl* each : function->redecls())
-      if (has_annotation(each, "perdura_allocator")) return true;
-    return settings_.allocators.count(function->getName().str()) != 0;
-  }
 
   /// Of any arguments.
   static bool is_operator_new(const FunctionDecl* function) {
@@ -292,17 +301,54 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
            function->getName().starts_with("__perdura_mark.");
   }
 
-  /// Of an allocator of the program, or -1.
-  int size_argument(const FunctionDecl* function) const {
-    for (const FunctionDecl* each : function->redecls())
-      if (const auto* sized = each->getAttr<AllocSizeAttr>())
-        return static_cast<int>(sized->getElemSizeParam().getASTIndex());
-    if (const auto found = settings_.allocators.find(function->getName().str());
-        found != settings_.allocators.end() && found->second >= 0)
-      return found->second;
-    for (int i = static_cast<int>(function->getNumParams()) - 1; i >= 0; --i)
-      if (function->getParamDecl(static_cast<unsigned>(i))->getType()->isIntegerType()) return i;
-    return -1;
+  /// std::make_shared<T[]> lets the counts lie behind the elements, in memory that it has as some
+  /// elements more.
+  static bool gives_array_with_counts(const FunctionDecl* function) {
+    const auto* const method = dyn_cast_or_null<CXXMethodDecl>(function);
+    return method != nullptr && method->getIdentifier() != nullptr &&
+           method->getName() == "_M_alloc_array" && method->getParent()->isInStdNamespace() &&
+           method->getParent()->getName() == "_Sp_counted_array_base";
+  }
+  /// The same pointer: what lies there are words that may be pointers.
+  Expr* as_words(Expr* memory) {
+    const QualType type = memory->getType();
+    if (!type->isPointerType()) return memory;
+    const QualType parameters[] = {context_.VoidPtrTy, context_.getSizeType()};
+    const QualType called =
+        context_.getFunctionType(context_.VoidPtrTy, parameters, FunctionProtoType::ExtProtoInfo());
+    FunctionDecl* const made =
+        marker(called, {"perdura_typed_tag", records_.words(), 0, Marked::Kind::kTyped, {}, {}});
+    const auto cast = [&](Expr* from, QualType to, CastKind kind) -> Expr* {
+      return ImplicitCastExpr::Create(context_, to, kind, from, nullptr, VK_PRValue,
+                                      FPOptionsOverride());
+    };
+    Expr* const bytes = IntegerLiteral::Create(
+        context_,
+        llvm::APInt(static_cast<unsigned>(context_.getTypeSize(context_.getSizeType())), 1),
+        context_.getSizeType(), memory->getBeginLoc());
+    Expr* const arguments[] = {cast(memory, context_.VoidPtrTy, CK_BitCast), bytes};
+    Expr* const call = CallExpr::Create(context_, reference_to(made, memory->getBeginLoc()),
+                                        arguments, context_.VoidPtrTy, VK_PRValue,
+                                        memory->getBeginLoc(), FPOptionsOverride());
+    return cast(call, type, CK_BitCast);
+  }
+
+  /// Whether the name is that of what a call calls.
+  bool is_called(const DeclRefExpr* name) const {
+    const Stmt* used = name;
+    for (size_t i = path_.size() - 1; i-- > 0 && path_[i] != nullptr; used = path_[i]) {
+      if (isa<CastExpr>(path_[i]) || isa<ParenExpr>(path_[i])) continue;
+      const auto* const call = dyn_cast<CallExpr>(path_[i]);
+      return call != nullptr && call->getCallee() == used;
+    }
+    return false;
+  }
+  /// `new T(p)`, `new T{p}`
+  static const Expr* only_argument(const Expr* initializer) {
+    if (const auto* list = dyn_cast<ParenListExpr>(initializer))
+      return list->getNumExprs() == 1 ? list->getExpr(0) : initializer;
+    const Expr* const inside = in_braces(initializer);
+    return inside != nullptr ? inside : initializer;
   }
 
   /// Where the innermost call's result is used: what it is a pointer to there, null where nothing
@@ -312,7 +358,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     const Decl* taker = nullptr;
     bool is_part = false;  ///< something behind its beginning is used so
   };
-  Use use_of_call() const {
+  Use use_of_call() {
     Use use;
     for (size_t i = path_.size() - 1; i-- > 0;) {
       const Stmt* const at = path_[i];
@@ -322,7 +368,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
         break;
       }
       if (isa<ParenExpr>(at) || isa<FullExpr>(at) || isa<BinaryConditionalOperator>(at) ||
-          isa<OpaqueValueExpr>(at) || in_braces(at) != nullptr)
+          isa<OpaqueValueExpr>(at) || isa<MaterializeTemporaryExpr>(at) || in_braces(at) != nullptr)
         continue;
       if (const auto* choice = dyn_cast<ConditionalOperator>(at); choice != nullptr) {
         if (choice->getCond() == used) break;
@@ -348,7 +394,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     return use;
   }
 
-  const Decl* taker_of(const Stmt* at, const Stmt* used) const {
+  const Decl* taker_of(const Stmt* at, const Stmt* used) {
     if (isa<ReturnStmt>(at)) return function_ != nullptr ? function_->getCanonicalDecl() : nullptr;
     if (const auto* assignment = dyn_cast<BinaryOperator>(at))
       return assignment->getOpcode() == BO_Assign && assignment->getRHS() == used
@@ -362,8 +408,9 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
                  ? designated->getDesignator(designated->size() - 1)->getFieldDecl()
                  : nullptr;
     if (const auto* member = dyn_cast<CXXDefaultInitExpr>(at)) return member->getField();
+    if (isa<CXXNewExpr>(at)) return buffers_.anywhere();
     const Decl* found = nullptr;
-    for_each_argument(at, [&](const Expr* argument, const ParmVarDecl* parameter) {
+    for_each_argument(at, [&](const Expr* argument, const Decl* parameter) {
       if (argument == used) found = canonical(parameter);
     });
     return found;
@@ -387,11 +434,17 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
 
   /// Of a call that is one, with its parameters.
   template <class Visit>
-  static void for_each_argument(const Stmt* call, Visit&& visit) {
+  void for_each_argument(const Stmt* call, Visit&& visit) {
     const auto all = [&](const FunctionDecl* callee, auto arguments) {
+      if (callee == nullptr) return;
+      // What functions of libraries do with further ones nobody sees, as printf.
+      const bool has_rest = callee->isVariadic() &&
+                            !context_.getSourceManager().isInSystemHeader(callee->getLocation());
       unsigned i = 0;
-      for (const Expr* each : arguments)
-        if (callee != nullptr && i < callee->getNumParams()) visit(each, callee->getParamDecl(i++));
+      for (const Expr* each : arguments) {
+        if (i < callee->getNumParams()) visit(each, callee->getParamDecl(i++));
+        else if (has_rest) visit(each, buffers_.rest_of(callee));
+      }
     };
     if (const auto* made = dyn_cast<CXXConstructExpr>(call)) {
       all(made->getConstructor(), made->arguments());
@@ -402,14 +455,6 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
           isa<CXXOperatorCallExpr>(call) && isa_and_nonnull<CXXMethodDecl>(callee);
       all(callee, llvm::drop_begin(called->arguments(), has_object ? 1 : 0));
     }
-  }
-
-  static const Decl* canonical(const Decl* decl) {
-    const auto* const parameter = dyn_cast<ParmVarDecl>(decl);
-    const auto* const function =
-        parameter != nullptr ? dyn_cast<FunctionDecl>(parameter->getDeclContext()) : nullptr;
-    if (function == nullptr) return decl->getCanonicalDecl();
-    return function->getCanonicalDecl()->getParamDecl(parameter->getFunctionScopeIndex());
   }
 
   /// To anything, or to what holds no pointers.
@@ -432,7 +477,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
 
   /// What a pointer is from, either of two where it is one of these.
   template <class Visit>
-  void for_each_named(const Expr* pointer, Visit&& visit) const {
+  void for_each_named(const Expr* pointer, Visit&& visit) {
     pointer = pointer->IgnoreParenCasts();
     if (const Expr* const inside = in_braces(pointer)) {
       for_each_named(inside, visit);
@@ -445,9 +490,16 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   }
 
   /// The variable, member or function that a pointer is from, with whatever is added to it.
-  const Decl* named_by(const Expr* pointer) const {
+  const Decl* named_by(const Expr* pointer) {
     pointer = pointer->IgnoreParenCasts();
-    if (const auto* name = dyn_cast<DeclRefExpr>(pointer)) return canonical(name->getDecl());
+    if (const auto* name = dyn_cast<DeclRefExpr>(pointer)) {
+      const auto* const binding = dyn_cast<BindingDecl>(name->getDecl());
+      if (binding == nullptr) return canonical(name->getDecl());
+      // auto& [a, b] = …
+      const VarDecl* const holding = binding->getHoldingVar();
+      const Expr* const bound = holding != nullptr ? holding->getInit() : binding->getBinding();
+      return bound != nullptr ? named_by(bound) : nullptr;
+    }
     if (const auto* member = dyn_cast<MemberExpr>(pointer))
       return member->getMemberDecl()->getCanonicalDecl();
     if (const auto* call = dyn_cast<CallExpr>(pointer)) {
@@ -455,8 +507,13 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
         return named_by(call->getArg(0));
       // What an allocator gives out is of each call's own type.
       const FunctionDecl* const callee = call->getDirectCallee();
-      return callee != nullptr && !is_allocator(callee) ? callee->getCanonicalDecl() : nullptr;
+      if (callee == nullptr) return buffers_.any_of(call->getCallee()->IgnoreParens());
+      return !allocators_.has(callee) ? callee->getCanonicalDecl() : nullptr;
     }
+    if (isa<VAArgExpr>(pointer))
+      return function_ != nullptr ? buffers_.rest_of(function_) : nullptr;
+    if (const auto* of = dyn_cast<BinaryOperator>(pointer); of != nullptr && of->isPtrMemOp())
+      return buffers_.any_of(of);
     if (const auto* element = dyn_cast<ArraySubscriptExpr>(pointer))
       return element->getBase()->getType()->isPointerType() ? named_by(element->getBase())
                                                             : nullptr;
@@ -496,7 +553,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     const bool gives_out = in_allocator_ && *allocator.raw != 0 &&
                            (deduced.record == nullptr || !deduced.record->has_pointers());
     if (deduced.record != nullptr && !gives_out) {
-      if (!deduced.doubt.empty()) say_doubt(call->getBeginLoc(), deduced.doubt);
+      if (!deduced.doubt.empty()) messages_.list(call->getBeginLoc(), deduced.doubt);
       Marked what{allocator.typed, deduced.record, deduced.shape, Marked::Kind::kTyped, {}, {}};
       // A vector has a pointer to the end of its memory, which is to lead there.
       what.has_end = is_operator_new(callee) && !is_node(use.pointee);
@@ -510,7 +567,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
 
   // What an allocator returns to another one gets its type from who calls that.
   void tag(CallExpr* call, FunctionDecl* callee) {
-    const int index = size_argument(callee);
+    const int index = allocators_.size_argument(callee);
     const Size size = index >= 0 && static_cast<unsigned>(index) < call->getNumArgs()
                           ? size_of(context_, call->getArg(static_cast<unsigned>(index)))
                           : Size{};
@@ -521,31 +578,31 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     if (in_allocator_ && (pointee.isNull() || pointee->isVoidType())) return;
     if (index < 0) return;  // how large it is nobody sees
     ++sites_;
-    const Deduced deduced = deduce(records_, context_, pointee, size);
-    if (deduced.record == nullptr) {
-      say_doubt(call->getBeginLoc(), "no type for what '" + callee->getNameAsString() +
-                                         "' returns: each word of it may be a pointer");
-      return;
+    Deduced deduced = deduce(records_, context_, pointee, size);
+    const bool can_be = Allocators::can_be_tagged(call, callee);
+    if (deduced.record == nullptr || !can_be) {
+      const std::string why = can_be                       ? deduced.doubt
+                              : isa<CXXMethodDecl>(callee) ? "it is a method"
+                                                           : "it is given a structure";
+      messages_.list(call->getBeginLoc(), "no type for what '" + callee->getNameAsString() +
+                                              "' returns: " + (why.empty() ? "" : why + "; ") +
+                                              "each word of it may be a pointer");
+      deduced = {records_.words(), 0, {}};
     }
-    if (!deduced.doubt.empty()) say_doubt(call->getBeginLoc(), deduced.doubt);
-    mark(
-        call,
-        taken({symbol_of(callee), deduced.record, deduced.shape, Marked::Kind::kTag, {}, {}, index},
-              use));
+    if (!can_be) return;  // what malloc gives an allocator are words
+    if (!deduced.doubt.empty()) messages_.list(call->getBeginLoc(), deduced.doubt);
+    Marked what{
+        symbol_of(callee), deduced.record, deduced.shape, Marked::Kind::kTag, {}, {}, index};
+    what.arguments = call->getNumArgs();
+    mark(call, taken(what, use));
   }
 
   void record_of(CallExpr* call) {
     const QualType type = call->getArg(0)->IgnoreParenImpCasts()->getType();
     if (!type->isPointerType() || type->getPointeeType()->isIncompleteType()) return;
     const RecordPtr record = records_.of(type->getPointeeType());
-    if (!record->refused.empty()) {
-      DiagnosticsEngine& diagnostics = compiler_.getDiagnostics();
-      diagnostics.Report(call->getBeginLoc(),
-                         diagnostics.getCustomDiagID(DiagnosticsEngine::Error,
-                                                     "perdura: the type has no record: %0"))
-          << record->refused;
-      return;
-    }
+    if (!record->refused.empty())
+      return messages_.refuse(call->getBeginLoc(), "the type has no record: " + record->refused);
     mark(call, {"", record, 0, Marked::Kind::kRecord, {}, {}});
   }
 
@@ -586,14 +643,6 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     return names.getName(function);
   }
 
-  std::string place_of(SourceLocation location) const {
-    const PresumedLoc place = context_.getSourceManager().getPresumedLoc(
-        context_.getSourceManager().getExpansionLoc(location));
-    if (place.isInvalid()) return "?";
-    return std::string(place.getFilename()) + ":" + std::to_string(place.getLine()) + ":" +
-           std::to_string(place.getColumn());
-  }
-
   Marked untyped(FunctionDecl* callee, QualType type, SourceLocation location,
                  const std::string& called) {
     std::string symbol = callee->getNameAsString();
@@ -603,7 +652,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     if (symbol == "operator_new")
       symbol =
           type->castAs<FunctionProtoType>()->getNumParams() == 1 ? "_Znwm" : "_ZnwmSt11align_val_t";
-    return {symbol, nullptr, 0, Marked::Kind::kUntyped, place_of(location), called};
+    return {symbol, nullptr, 0, Marked::Kind::kUntyped, messages_.place_of(location), called};
   }
 
   /// A function that does not exist, of the type of what is called there.
@@ -629,51 +678,49 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
                                                  nullptr, SC_None, nullptr));
     known->setParams(parameters);
     marked().emplace(name, what);
-    if (what.taker != 0) takers_[what.taker - 1].marks.push_back(name);
+    if (what.taker != 0) buffers_.note_mark(what.taker, name);
     return known;
   }
 
-  // --- buffers: memory that is taken as numbers or characters, of which the pointer that took it
-  // is cast somewhere in this file, before or later, to one to what has pointers. They are words
-  // that may be pointers.
+  // --- buffers (buffers.hpp)
 
-  struct Taker {
-    std::vector<std::string> marks;
-    bool is_cast = false;
-  };
-  unsigned number_of(const Decl* taker) {
-    unsigned& number = taker_numbers_[taker];
-    if (number == 0) {
-      takers_.emplace_back().is_cast = is_beside_pointers(taker);
-      number = static_cast<unsigned>(takers_.size());
-    }
-    return number;
-  }
   /// What is marked so, with who takes the memory where that may be a buffer.
   Marked taken(Marked what, const Use& use) {
-    if (use.taker != nullptr && !what.record->has_pointers()) what.taker = number_of(use.taker);
+    if (use.taker != nullptr && !what.record->has_pointers())
+      what.taker = buffers_.number_of(use.taker);
     return what;
   }
   void note_cast(const Expr* pointer, QualType to) {
-    if (!is_known(to) || (!to->isRecordType() && !to->isAnyPointerType())) return;
+    // Who only reads them looks at characters some at a time.
+    const bool is_stored_to = is_integer_for_pointers(to) && !to.isConstQualified();
+    if (!is_known(to) || (!to->isRecordType() && !to->isAnyPointerType() && !is_stored_to)) return;
     if (!records_.of(to)->has_pointers()) return;
     for_each_named(pointer, [&](const Decl* taker) { note_cast_of(taker, pointer, to); });
   }
   void note_cast_of(const Decl* taker, const Expr* pointer, QualType to) {
-    takers_[number_of(taker) - 1].is_cast = true;
+    buffers_.note_cast(taker);
     // Characters in a structure hold no pointers, whoever casts them: what they are is part of it.
     const auto* const member = dyn_cast<FieldDecl>(taker);
     if (member != nullptr && member->getType()->isArrayType() &&
         !member->getType()->getPointeeOrArrayElementType()->isPointerType() &&
-        !says_what_it_holds(member) && told_.insert(member).second)
-      say_doubt(pointer->getBeginLoc(),
-                "the member '" + member->getNameAsString() + "' is used as '" +
-                    records_.of(to)->name +
-                    "' here, and its words hold no pointers: annotate it PERDURA_MAY_POINT, and "
-                    "let it begin at a multiple of 8 bytes");
+        !says_what_it_holds(member) && !holds_words(member) && told_.insert(member).second)
+      messages_.list(
+          pointer->getBeginLoc(),
+          "the member '" + member->getNameAsString() + "' is used as '" + records_.of(to)->name +
+              "' here, and its words hold no pointers: annotate it PERDURA_MAY_POINT, and "
+              "let it begin at a multiple of 8 bytes");
   }
   static bool says_what_it_holds(const FieldDecl* member) {
     return has_annotation(member, "perdura_maybe") || has_annotation(member, "perdura_plain");
+  }
+  /// Whether its first word may be a pointer by the record of what it is a member of.
+  bool holds_words(const FieldDecl* member) {
+    const QualType around = context_.getRecordType(member->getParent());
+    if (!is_known(around)) return false;
+    const uint64_t at = llvm::alignTo(context_.getFieldOffset(member) / 8, sizeof(uint64_t));
+    return llvm::any_of(records_.of(around)->slots, [&](const Slot& slot) {
+      return slot.offset <= at && at < slot.offset + slot.bytes;
+    });
   }
   void note_flow(const Expr* from, const Decl* to) {
     if (to == nullptr) return;
@@ -682,49 +729,30 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     const bool is_place = address != nullptr && address->getOpcode() == UO_AddrOf &&
                           is_raw(address->getSubExpr()) && !is_raw(from);
     if (is_place) from = address->getSubExpr();
+    // An element of a buffer, by reference.
+    const bool is_element = is_changeable(type_of(to)) && is_byte(from->getType());
     const Expr* const inside = in_braces(from);
-    if (!is_raw(inside != nullptr ? inside->IgnoreParenCasts() : from)) return;
-    const auto* const variable = dyn_cast<ValueDecl>(to);
-    const bool returns = is_place || (variable != nullptr && is_changeable(variable->getType()));
+    if (!is_element && !is_raw(inside != nullptr ? inside->IgnoreParenCasts() : from)) return;
+    const bool returns = is_place || is_changeable(type_of(to));
     for_each_named(from, [&](const Decl* named) {
-      const unsigned a = number_of(named);
-      const unsigned b = number_of(canonical(to));
-      flows_.emplace_back(a, b);
-      if (returns) flows_.emplace_back(b, a);
+      buffers_.note_flow(named, canonical(to));
+      if (returns) buffers_.note_flow(canonical(to), named);
     });
+  }
+  /// Of a variable or member, or of what a function returns.
+  static QualType type_of(const Decl* decl) {
+    if (const auto* function = dyn_cast<FunctionDecl>(decl)) return function->getReturnType();
+    const auto* const variable = dyn_cast<ValueDecl>(decl);
+    return variable != nullptr ? variable->getType() : QualType();
   }
   /// What a function may store to that has it.
   static bool is_changeable(QualType type) {
-    return type->isLValueReferenceType() && !type->getPointeeType().isConstQualified();
-  }
-  /// Members of a union that are pointers are each other.
-  bool is_beside_pointers(const Decl* taker) {
-    const auto* const member = dyn_cast<FieldDecl>(taker);
-    if (member == nullptr || !member->getParent()->isUnion()) return false;
-    return llvm::any_of(member->getParent()->fields(), [&](const FieldDecl* each) {
-      const QualType to = each->getType()->getPointeeType();
-      return !to.isNull() && is_known(to) && records_.of(to)->has_pointers();
-    });
+    return !type.isNull() && type->isLValueReferenceType() &&
+           !type->getPointeeType().isConstQualified();
   }
   void note_arguments(const Stmt* call) {
-    for_each_argument(call, [&](const Expr* argument, const ParmVarDecl* parameter) {
-      note_flow(argument, parameter);
-    });
-  }
-  void widen_buffers() {
-    for (bool grew = true; grew;) {
-      grew = false;
-      for (const auto& [from, to] : flows_) {
-        if (takers_[from - 1].is_cast || !takers_[to - 1].is_cast) continue;
-        takers_[from - 1].is_cast = grew = true;
-      }
-    }
-    for (const Taker& taker : takers_)
-      for (const std::string& mark : taker.marks)
-        if (taker.is_cast) {
-          marked().at(mark).record = records_.words();
-          marked().at(mark).shape = 0;
-        }
+    for_each_argument(
+        call, [&](const Expr* argument, const Decl* parameter) { note_flow(argument, parameter); });
   }
 
   /// Of the builtin that is operator new what is called says it, and no declaration.
@@ -733,13 +761,15 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     return type->isPointerType() ? type->getPointeeType() : type;
   }
   void mark(CallExpr* call, const Marked& what) {
-    FunctionDecl* const made = marker(type_called(call), what);
+    call->setCallee(reference_to(marker(type_called(call), what), call->getBeginLoc()));
+  }
+  Expr* reference_to(FunctionDecl* function, SourceLocation location) {
     auto* const name =
-        DeclRefExpr::Create(context_, NestedNameSpecifierLoc(), SourceLocation(), made, false,
-                            call->getBeginLoc(), made->getType(), VK_LValue);
-    call->setCallee(ImplicitCastExpr::Create(context_, context_.getPointerType(made->getType()),
-                                             CK_FunctionToPointerDecay, name, nullptr, VK_PRValue,
-                                             FPOptionsOverride()));
+        DeclRefExpr::Create(context_, NestedNameSpecifierLoc(), SourceLocation(), function, false,
+                            location, function->getType(), VK_LValue);
+    return ImplicitCastExpr::Create(context_, context_.getPointerType(function->getType()),
+                                    CK_FunctionToPointerDecay, name, nullptr, VK_PRValue,
+                                    FPOptionsOverride());
   }
 
   // --- what is said
@@ -753,29 +783,15 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
       location = function_->getPointOfInstantiation();
     if (location.isInvalid() || is_in_system()) return;
     ++untyped_;
-    tell(location, "no type for this '" + called + "': " + remedy);
+    messages_.list(location, "no type for this '" + called + "': " + remedy);
   }
-  void say_doubt(SourceLocation location, const std::string& what) { tell(location, what); }
-
-  void tell(SourceLocation location, const std::string& what) {
-    if (context_.getSourceManager().isInSystemHeader(location)) return;
-    if (!settings_.list_file.empty()) {
-      std::ofstream(settings_.list_file, std::ios::app)
-          << place_of(location) << ": " << what << '\n';
-    } else if (settings_.lists) {
-      DiagnosticsEngine& diagnostics = compiler_.getDiagnostics();
-      diagnostics.Report(location, diagnostics.getCustomDiagID(DiagnosticsEngine::Remark, "%0"))
-          << what;
-    }
-  }
-
   CompilerInstance& compiler_;
   ASTContext& context_;
   const Settings& settings_;
+  Messages messages_;
+  Allocators allocators_;
   Records records_;
-  std::vector<Taker> takers_;
-  std::map<const Decl*, unsigned> taker_numbers_;     ///< from 1
-  std::vector<std::pair<unsigned, unsigned>> flows_;  ///< of pointers, from one to another
+  Buffers buffers_;
   std::set<const FieldDecl*> told_;
   std::set<const CXXConstructorDecl*> implicit_;  ///< that were visited
   const FunctionDecl* function_ = nullptr;        ///< that is being visited
@@ -802,16 +818,27 @@ class Consumer : public ASTConsumer {
   void HandleInlineFunctionDefinition(FunctionDecl* function) override { visit(function); }
   void HandleCXXStaticMemberVarInstantiation(VarDecl* variable) override { visit(variable); }
   void HandleTranslationUnit(ASTContext&) override {
-    if (!compiler_.getDiagnostics().hasErrorOccurred()) visitor().finish();
+    if (!compiler_.getDiagnostics().hasErrorOccurred() && !is_precompiling()) visitor().finish();
   }
 
  private:
-  // Nothing comes of a file with errors, and what is wrong in it has no layout. A header that is
-  // precompiled is visited where it is used.
+  /// What a header or a module has is visited where code is made of it.
+  bool is_precompiling() const {
+    switch (compiler_.getFrontendOpts().ProgramAction) {
+      case frontend::GeneratePCH:
+      case frontend::GenerateHeaderUnit:
+      case frontend::GenerateModule:
+      case frontend::GenerateModuleInterface:
+      case frontend::GenerateReducedModuleInterface:
+        return true;
+      default:
+        return false;
+    }
+  }
+  // Nothing comes of a file with errors, and what is wrong in it has no layout.
   void visit(Decl* decl) {
-    const frontend::ActionKind action = compiler_.getFrontendOpts().ProgramAction;
-    if (action == frontend::GeneratePCH || action == frontend::GenerateHeaderUnit) return;
-    if (!compiler_.getDiagnostics().hasErrorOccurred()) visitor().TraverseDecl(decl);
+    if (!compiler_.getDiagnostics().hasErrorOccurred() && !is_precompiling())
+      visitor().TraverseDecl(decl);
   }
   // The context is there when the first declaration is.
   Visitor& visitor() {
@@ -858,15 +885,18 @@ class Action : public PluginASTAction {
         if (!file) return refuse("there is no file '" + value + "' of allocators to read");
         for (std::string line; std::getline(file, line);) {
           line = line.substr(0, line.find('#'));
-          const auto [function, index] = llvm::StringRef(line).trim().split(' ');
+          std::istringstream words(line);
+          std::string function, index, more;
+          words >> function >> index >> more;
           if (function.empty()) continue;
           int number = -1;
-          if (!index.trim().empty() && index.trim().getAsInteger(10, number))
+          const bool is_number = !llvm::StringRef(index).getAsInteger(10, number) && number >= 0;
+          if (!more.empty() || (!index.empty() && !is_number))
             return refuse("'" + value +
                           "' has a line that is no 'FUNCTION [NUMBER OF ITS SIZE "
                           "ARGUMENT, FROM 0]': " +
                           line);
-          settings_.allocators[function.str()] = number;
+          settings_.allocators[function] = index.empty() ? -1 : number;
         }
       } else {
         return refuse("the plugin knows no option '" + argument + "'");

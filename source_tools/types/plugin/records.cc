@@ -22,6 +22,7 @@ constexpr uint32_t kMaybe = 2;
 constexpr uint32_t kValue = 3;
 constexpr uint32_t kTagDiffers = 0x80000000u;
 constexpr uint64_t kWord = 8;
+constexpr uint64_t kSizeMax = UINT32_MAX - kWord;  ///< records have numbers of 32 bits
 constexpr size_t kNameMax = 200;
 
 std::string hash_of(const std::string& text) {
@@ -38,8 +39,11 @@ std::string annotation(const Decl* decl, llvm::StringRef prefix) {
       return attribute->getAnnotation().substr(prefix.size()).str();
   return {};
 }
-/// Whether a type is written as one of the integers that are there to hold pointers.
+
+}  // namespace
+
 bool is_integer_for_pointers(QualType type) {
+  if (const auto* atomic = type->getAs<AtomicType>()) type = atomic->getValueType();
   while (const auto* named = type->getAs<TypedefType>()) {
     const llvm::StringRef name = named->getDecl()->getName();
     if (name == "uintptr_t" || name == "intptr_t") return true;
@@ -48,7 +52,9 @@ bool is_integer_for_pointers(QualType type) {
   return false;
 }
 
-}  // namespace
+bool is_byte(QualType type) {
+  return type->isCharType() || type->isStdByteType() || type->isChar8Type();
+}
 
 bool has_annotation(const Decl* decl, llvm::StringRef text) {
   for (const auto* attribute : decl->specific_attrs<AnnotateAttr>())
@@ -160,7 +166,7 @@ class Records::Builder {
   bool is_storage(const FieldDecl* field) const {
     const ArrayType* const array = context_.getAsArrayType(field->getType());
     if (array == nullptr || field->getMaxAlignment() < kWord * 8) return false;
-    return array->getElementType()->isCharType() || array->getElementType()->isStdByteType();
+    return is_byte(array->getElementType());
   }
 
   uint64_t bytes_of(QualType type) const {
@@ -246,10 +252,12 @@ class Records::Builder {
   // --- unions
 
   /// An alternative by itself, in words of the union: pointers, maybe, or neither.
-  std::vector<uint32_t> words_of(QualType type, uint64_t words) const {
+  std::vector<uint32_t> words_of(QualType type, uint64_t words) {
     std::vector<uint32_t> kinds(words, 0);
     Record own;
     Builder(records_, own).add(type, 0, "", false);
+    // What is a flexible array alone has no size.
+    if (record_.refused.empty() && bytes_of(type) != 0) record_.refused = own.refused;
     const auto mark = [&](const auto& self, const Record& record, uint64_t at) -> void {
       for (const Slot& slot : record.slots) {
         const uint64_t step = slot.kind == kValue ? slot.value->size : kWord;
@@ -263,6 +271,32 @@ class Records::Builder {
     };
     mark(mark, own, 0);
     return kinds;
+  }
+
+  static bool says_what_counts(const FieldDecl* field) {
+    return !annotation(field, "perdura_when:").empty() ||
+           !annotation(field, "perdura_unless:").empty();
+  }
+  /// Where bytes lie beside pointers, or are aligned as objects are, there may be any object in
+  /// them, as in a std::function; but not beside numbers, as in a std::string.
+  bool has_storage(const RecordDecl* one) const {
+    return one->getMaxAlignment() >= kWord * 8 ||
+           llvm::any_of(one->fields(), [&](const FieldDecl* field) {
+             const RecordDecl* const record = record_of(field->getType());
+             return field->getMaxAlignment() >= kWord * 8 ||
+                    (record != nullptr && record->getMaxAlignment() >= kWord * 8);
+           });
+  }
+  void add_storage(const RecordDecl* one, std::vector<uint32_t>& kinds) const {
+    const bool beside_pointers = llvm::any_of(kinds, [](uint32_t kind) { return kind != 0; });
+    if (!beside_pointers && !has_storage(one)) return;
+    for (const FieldDecl* field : one->fields()) {
+      const ArrayType* const array = context_.getAsArrayType(field->getType());
+      if (array == nullptr || says_what_counts(field) || has_annotation(field, "perdura_plain") ||
+          !is_byte(context_.getBaseElementType(array->getElementType())))
+        continue;
+      std::fill_n(kinds.begin(), bytes_of(field->getType()) / kWord, kMaybe);
+    }
   }
 
   /// `decl` is that of the structure around it, whose members may say what counts.
@@ -287,6 +321,7 @@ class Records::Builder {
         else kinds[i] = kinds[i] == kMaybe || own[i] == kMaybe ? kMaybe : kPointer;
       }
     }
+    add_storage(one, kinds);
     const std::string name = prefix.empty() ? "(union)" : prefix.substr(0, prefix.size() - 1);
     for (uint64_t i = 0; i < words; ++i) {
       if (kinds[i] == 0) continue;
@@ -378,9 +413,9 @@ std::string Records::name_of(QualType type) const {
 }
 
 RecordPtr Records::of(QualType type) {
+  type = context_.getBaseElementType(type);  // an array is as many objects
+  if (is_integer_for_pointers(type)) return words();
   type = type.getCanonicalType().getUnqualifiedType();
-  while (const ArrayType* const array = context_.getAsArrayType(type))  // is as many objects
-    type = array->getElementType().getCanonicalType().getUnqualifiedType();
   RecordPtr& known = known_[type.getAsOpaquePtr()];
   if (known) return known;
   auto made = std::make_shared<Record>();
@@ -388,6 +423,7 @@ RecordPtr Records::of(QualType type) {
   made->size =
       std::max<uint64_t>(1, static_cast<uint64_t>(context_.getTypeSizeInChars(type).getQuantity()));
   made->alignment = static_cast<uint64_t>(context_.getTypeAlignInChars(type).getQuantity());
+  if (made->size > kSizeMax) made->refused = "its size is more than 4 GiB";
   Builder builder(*this, *made);
   if (const auto* record = type->getAs<RecordType>()) {
     builder.add_members(record->getDecl()->getDefinition(), 0, "", true);

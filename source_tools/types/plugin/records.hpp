@@ -15,6 +15,11 @@ namespace perdura::types {
 
 struct Record;
 
+/// Whether a type is written as one of the integers that are there to hold pointers. Of a canonical
+/// type nobody knows that any more.
+bool is_integer_for_pointers(clang::QualType type);
+/// Characters, or std::byte: what buffers are made of.
+bool is_byte(clang::QualType type);
 /// Whether it is annotated with this text, as by the macros of perdura/typed.h.
 bool has_annotation(const clang::Decl* decl, llvm::StringRef text);
 
@@ -73,11 +78,13 @@ struct Marked {
   RecordPtr record;    ///< handed over besides, with the shape
   unsigned shape = 0;  ///< kNoShape: none
   enum class Kind { kTyped, kUntyped, kTag, kRecord } kind = Kind::kTyped;
-  std::string place;     ///< of an untyped one
-  std::string called;    ///< and what is called there
-  int size = -1;         ///< the argument that is the size, of what is tagged
-  unsigned taker = 0;    ///< of marks that differ in it alone, the one that takes the memory
-  bool has_end = false;  ///< a byte more, so that a pointer to its end leads to it
+  std::string place;       ///< of an untyped one
+  std::string called;      ///< and what is called there
+  int size = -1;           ///< the argument that is the size, of what is tagged
+  unsigned arguments = 0;  ///< of how many
+  unsigned taker = 0;      ///< of marks that differ in it alone, the one that takes the memory
+  bool is_buffer = false;  ///< words, where by itself it would be characters or numbers
+  bool has_end = false;    ///< a byte more, so that a pointer to its end leads to it
 };
 /// By the names of these functions. One in a process: a compilation.
 std::map<std::string, Marked>& marked();

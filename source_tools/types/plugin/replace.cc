@@ -57,7 +57,8 @@ class Replacer {
           call != nullptr && call->getCalledOperand() == &mark)
         calls.push_back(call);
     for (CallBase* call : calls) {
-      if (what.kind != Marked::Kind::kRecord) add_apart(*call->getFunction());
+      if (what.kind != Marked::Kind::kRecord) add_apart(*call->getFunction(), apart_);
+      if (what.is_buffer) add_apart(*call->getFunction(), with_buffers_);
       switch (what.kind) {
         case Marked::Kind::kRecord:
           call->replaceAllUsesWith(record(*what.record));
@@ -83,19 +84,27 @@ class Replacer {
     return !function.isDeclaration() &&
            (function.hasLinkOnceLinkage() || function.hasAvailableExternallyLinkage());
   }
-  void add_apart(Function& function) {
-    if (is_shared(function)) apart_.insert(&function);
+  using Functions = SetVector<Function*>;
+  static void add_apart(Function& function, Functions& to) {
+    if (is_shared(function)) to.insert(&function);
+  }
+  static void add_callers(Functions& to) {
+    for (size_t i = 0; i < to.size(); ++i)
+      for (User* user : to[i]->users())
+        if (auto* instruction = dyn_cast<Instruction>(user))
+          add_apart(*instruction->getFunction(), to);
   }
 
   // Inline functions that allocate, and those that call them, are others than those of the same
   // name in code that is not compiled so: that of a library, which must not get typed memory, as
-  // well as that of libstdc++, which gives out none.
+  // well as that of libstdc++, which gives out none. Those that make a buffer where other files see
+  // characters are again others.
   void set_apart() {
-    for (size_t i = 0; i < apart_.size(); ++i)
-      for (User* user : apart_[i]->users())
-        if (auto* instruction = dyn_cast<Instruction>(user)) add_apart(*instruction->getFunction());
+    add_callers(apart_);
+    add_callers(with_buffers_);
     for (Function* function : apart_) {
-      const std::string name = function->getName().str() + ".typed";
+      const std::string name =
+          function->getName().str() + ".typed" + (with_buffers_.contains(function) ? ".words" : "");
       function->setName(name);
       function->setLinkage(GlobalValue::LinkOnceODRLinkage);
       function->setVisibility(GlobalValue::HiddenVisibility);
@@ -143,6 +152,12 @@ class Replacer {
 
   void tag(CallBase& call, const Marked& what) {
     call.setCalledFunction(original(call, what.callee));
+    // Where arguments are passed in another way than the source has them, or nothing can be done
+    // behind the call, it stays words.
+    const auto size = static_cast<unsigned>(what.size);
+    if (call.isMustTailCall() || !call.getType()->isPointerTy() ||
+        call.arg_size() != what.arguments || !call.getArgOperand(size)->getType()->isIntegerTy())
+      return;
     Instruction* next = nullptr;
     if (auto* invoke = dyn_cast<InvokeInst>(&call)) {
       BasicBlock* const after = SplitEdge(invoke->getParent(), invoke->getNormalDest());
@@ -154,8 +169,7 @@ class Replacer {
     builder.SetCurrentDebugLocation(call.getDebugLoc());
     FunctionCallee tags = module_.getOrInsertFunction(
         "perdura_typed_tag", FunctionType::get(pointer_, {pointer_, i64_, pointer_, i32_}, false));
-    Value* const bytes =
-        builder.CreateIntCast(call.getArgOperand(static_cast<unsigned>(what.size)), i64_, false);
+    Value* const bytes = builder.CreateIntCast(call.getArgOperand(size), i64_, false);
     CallInst* const tagged = builder.CreateCall(
         tags, {&call, bytes, record(*what.record), ConstantInt::get(i32_, what.shape)});
     tagged->setDoesNotThrow();
@@ -276,7 +290,8 @@ class Replacer {
   StructType* const slot_type_;
   StructType* const record_type_;
   StructType* const site_type_;
-  SetVector<Function*> apart_;
+  Functions apart_;
+  Functions with_buffers_;
   Texts texts_{module_};
   std::map<std::string, GlobalVariable*> records_;
   std::vector<Constant*> sites_;

@@ -81,6 +81,21 @@ static void carve(struct node* a) {
   free(buffer);
 }
 
+/* Words that nobody knows more of, made in two places: each tells what lies across them. */
+struct packed {
+  int before;
+  struct node* at;
+} __attribute__((packed));
+PERDURA_ALLOCATOR static void* take(size_t bytes) { return malloc(bytes); }
+static void across(struct node* a) {
+  struct packed* const one = take(sizeof *one);
+  one->at = a; /* told: not aligned */
+  struct packed* const other = take(sizeof *other);
+  other->at = a; /* told: made elsewhere */
+  free(one);
+  free(other);
+}
+
 static void add(const char* made, const char* type, const perdura_audit_census* one, void* all) {
   perdura_audit_census* const sum = all;
   if (strstr(made, "audit.c:") == NULL || type[0] == 0) return; /* the heap's own */
@@ -98,6 +113,7 @@ int main(void) {
   struct plain* plain = malloc(sizeof *plain);
   bad(a, b, plain);
   carve(a);
+  across(a);
   perdura_audit_census census = {0, 0, 0, 0};
   if (perdura_audit_take_census(add, &census) != 0) return 6;
   /* next, of.one; for_pointers; twice number, cache and all of the plain one. One in characters may

@@ -209,6 +209,31 @@ struct small_first {
     void* p;
   } u;
 };
+struct bytes_beside {
+  union {
+    void* p;
+    char bytes[24];
+  } u;
+};
+struct bytes_beside_numbers {
+  union {
+    char bytes[16];
+    long number;
+  } u;
+};
+struct bytes_aligned {
+  union {
+    _Alignas(8) char bytes[16];
+    long number;
+  } u;
+};
+struct text_beside {
+  int kind;
+  union {
+    void* p PERDURA_COUNTS_WHEN(kind, 1);
+    char text[16] PERDURA_COUNTS_WHEN(kind, 2);
+  } u;
+};
 enum kind { kText, kNumber, kNode };
 struct tagged {
   enum kind kind;
@@ -387,6 +412,33 @@ int main(void) {
 #define T struct small_first
   COMPARE("small_first", M(u.p));
 #undef T
+#define T struct bytes_beside
+  do {
+    static const perdura_slot slots[] = {{"u", PERDURA_SLOT_MAYBE, 0, 24, NULL, 0, 0, 0}};
+    static const perdura_type expected = {"bytes_beside", 24, 8, 1, slots};
+    compare_records("bytes_beside", &expected, PERDURA_RECORD(T));
+  } while (0);
+#undef T
+#define T struct bytes_beside_numbers
+  COMPARE_PLAIN("bytes_beside_numbers");
+#undef T
+#define T struct bytes_aligned
+  do {
+    static const perdura_slot slots[] = {{"u", PERDURA_SLOT_MAYBE, 0, 16, NULL, 0, 0, 0}};
+    static const perdura_type expected = {"bytes_aligned", 16, 8, 1, slots};
+    compare_records("bytes_aligned", &expected, PERDURA_RECORD(T));
+  } while (0);
+#undef T
+#define T struct text_beside
+  COMPARE("text_beside", PERDURA_POINTER_WHEN(T, u.p, kind, 1));
+#undef T
+#define T uintptr_t
+  do {
+    static const perdura_slot slots[] = {{"word", PERDURA_SLOT_MAYBE, 0, 8, NULL, 0, 0, 0}};
+    static const perdura_type expected = {"words", 8, 8, 1, slots};
+    compare_records("words", &expected, PERDURA_RECORD(T));
+  } while (0);
+#undef T
 #define T struct tagged
   COMPARE("tagged", PERDURA_POINTER_WHEN(T, value.text, kind, kText),
           PERDURA_POINTER_WHEN(T, value.node.next, kind, kNode));
@@ -441,5 +493,5 @@ int main(void) {
 #define T double
   COMPARE_PLAIN("double");
 #undef T
-  return records_result(50);
+  return records_result(55);
 }

@@ -2,10 +2,12 @@
 // functions, templates, the standard's containers.
 #include <array>
 #include <atomic>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -135,6 +137,16 @@ struct statics {
   void* p;
   static constexpr int n = 3;
 };
+struct of_function {
+  std::function<void()> f;
+};
+struct of_string {
+  std::string s;
+  void* p;
+};
+struct of_storage {
+  std::aligned_storage_t<sizeof(base) * 2, alignof(base)> s;
+};
 
 int main() {
   compare<bank::account>("bank::account", {{0, P}});
@@ -162,5 +174,8 @@ int main() {
   compare<abstract>("abstract", {{0, P}, {8, P}});
   compare<no_unique>("no_unique", {{0, P}});
   compare<statics>("statics", {{0, P}});
-  return records_result(25);
+  compare<of_function>("of_function", {{0, M}, {8, M}, {16, P}, {24, P}});
+  compare<of_string>("of_string", {{0, P}, {32, P}});
+  compare<of_storage>("of_storage", {{0, M}, {8, M}});
+  return records_result(28);
 }

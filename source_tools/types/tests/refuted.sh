@@ -89,6 +89,61 @@ END
 "$driver++" --perdura-types -std=c++20 -O2 -include-pch header.h.pch use.cc -o use
 ./use
 
+# A module: what it has that allocates has types, exported as well as used in another file.
+cat >maker.cppm <<'END'
+module;
+#include <stdlib.h>
+export module maker;
+export struct node { node* next; long v; };
+export node* make() { return new node; }
+export inline node* make_inline() { return new node; }
+export template <class T> T* make_template() { return static_cast<T*>(malloc(sizeof(T))); }
+END
+cat >imports.cc <<'END'
+import maker;
+extern "C" int perdura_typed_holds(const void*);
+int main() {
+  const auto held = [](void* p) { return perdura_typed_holds(p) != 0; };
+  return held(make()) && held(make_inline()) && held(make_template<node>()) ? 0 : 1;
+}
+END
+"$driver++" --perdura-types -std=c++20 -O2 --precompile maker.cppm -o maker.pcm
+"$driver++" --perdura-types -std=c++20 -O2 -c maker.pcm -o maker.o
+"$driver++" --perdura-types -std=c++20 -O2 -fmodule-file=maker=maker.pcm imports.cc maker.o -o imports
+./imports
+
+# Two files that have one inline function: a buffer to one of them, characters to the other.
+cat >shared.hpp <<'END'
+#include <perdura/compat/softpm.h>
+struct node { node* next; long v; };
+template <class T> __attribute__((noinline)) T* make_all(int n) { return new T[n]; }
+char* characters();
+END
+cat >characters.cc <<'END'
+#include "shared.hpp"
+char* characters() { return make_all<char>(64); }
+END
+cat >buffer.cc <<'END'
+#include "shared.hpp"
+struct root { char* buffer; };
+int main() {
+  root* all = nullptr;
+  const int id = pCOpen(1, sizeof *all, (void**)&all);
+  if (id < 0) return 100;
+  if (all->buffer != nullptr) return ((node**)all->buffer)[1]->v == 1 ? 0 : 1;
+  all->buffer = make_all<char>(64);
+  ((node**)all->buffer)[1] = new node{nullptr, 1};
+  pPoint(id);
+  return pSync(id) != 0 || characters() == nullptr ? 101 : 0;
+}
+END
+for file in characters buffer; do
+  "$driver++" --perdura-types -O1 -w -c $file.cc -o $file.o
+done
+"$driver++" --perdura-types characters.o buffer.o -o shared
+PERDURA_STORE=file:$work/shared_store
+./shared && ./shared
+
 # The audit's end is behind that of static objects.
 cat >static.cc <<'END'
 #include <cstdint>

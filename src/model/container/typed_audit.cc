@@ -17,6 +17,7 @@
 
 #include <unistd.h>
 
+#include "heap/known_types.hpp"
 #include "model/container/volatile_heap.hpp"
 #include "store/runtime.hpp"
 
@@ -25,6 +26,7 @@ namespace {
 
 using detail::VolatileHeap;
 using format::PointerRun;
+using heap::kWords;
 
 /// The object that an address lies in.
 struct TypedPlace {
@@ -98,7 +100,9 @@ class Audit {
     if (!place || place->run() != nullptr) return;
     std::lock_guard lock(mutex_);
     const std::string made = made_at(*place);
-    const std::string buffer = place->is_buffer() ? made : "";
+    // Words are the type of what has nothing in common but that nobody knows what it is.
+    const bool is_anything = place->is_buffer() || place->type() == std::string(kWords.name);
+    const std::string buffer = is_anything ? made : "";
     if (!slots_.emplace(place->type(), place->slot(), buffer).second) return;
     if (slots_.size() > kToldMax) return;
     std::fprintf(stderr,

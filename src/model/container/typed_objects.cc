@@ -172,14 +172,14 @@ void* renew(void* object, size_t bytes) noexcept {
   return nullptr;
 }
 
-template <class Make>
-void* typed_realloc(void* object, size_t bytes, Make&& make_new) noexcept {
-  if (object == nullptr) return make_new(bytes);
+void* typed_realloc(void* object, size_t bytes, const perdura_type* type, unsigned shape) noexcept {
+  if (object == nullptr) return make(type, bytes, shape, false);
   if (bytes == 0) {
     perdura_typed_free(object);
     return nullptr;
   }
-  return holds(object) ? renew(object, bytes) : copied(object, bytes, make_new(bytes));
+  return holds(object) ? renew(object, bytes)
+                       : copied(object, bytes, make(type, bytes, shape, false));
 }
 
 void* copied_text(const char* text, size_t length) noexcept {
@@ -273,32 +273,93 @@ Status retype(detail::Runtime* runtime, VolatileHeap& objects, const heap::Block
   return runtime->heap().retype(inner, block, type, flexible);
 }
 
+/// A typed object: where it is, with what has it.
+struct Held {
+  detail::Runtime* runtime = nullptr;  ///< of a container; nullptr: it is volatile
+  heap::Heap* heap = nullptr;
+  heap::Block block{};
+
+  std::byte* begin() const { return heap->blocks().place_of(block); }
+};
+/// Without a heap: no object, or none of this process or a container.
+Held held_at(VolatileHeap& objects, void* place) {
+  Held held;
+  if (objects.is_inherited()) return held;
+  if (!objects.contains(place)) {
+    held.runtime = detail::runtime_holding(place);
+    if (held.runtime == nullptr || !held.runtime->is_container()) return held;
+  }
+  heap::Heap& heap = held.runtime != nullptr ? held.runtime->heap() : objects.heap();
+  held.block = heap.block_at(place);
+  if (held.block.entry.units != 0) held.heap = &heap;
+  return held;
+}
+/// Or words, where it cannot have that type.
+void retype_or_words(VolatileHeap& objects, const Held& held, const perdura_type& type,
+                     bool flexible) {
+  Status typed = retype(held.runtime, objects, held.block, type, flexible);
+  if (typed) return;
+  const std::string why = std::move(typed).failure().message;
+  if (retype(held.runtime, objects, held.block, kWords, false))
+    tell_once(why + "; its words may be pointers here");
+}
+
+/// The tag that a block of volatile objects has when its type was renewed: an array that grows step
+/// by step has it already.
+struct Renewed {
+  const perdura_type* type;
+  unsigned shape;
+  u16 tag;
+};
+constinit thread_local Renewed last_renewed{nullptr, 0, 0};
+
+void take_type(VolatileHeap& objects, const Held& held, const perdura_type& type, unsigned shape) {
+  const Result<const heap::Layout*> found = held.heap->types().find(held.block.tag());
+  if (!found) return;
+  const heap::Layout* const had = *found;
+  const bool flexible = shape == PERDURA_SHAPE_FLEXIBLE;
+  const std::string_view name = type.name;
+  if (had == nullptr || !had->has_pointers() || had->name == name)
+    return retype_or_words(objects, held, type, flexible);
+  // Words are words, and `T and more` are a T.
+  constexpr std::string_view kMore = " and more";
+  const auto is_more = [&](std::string_view more, std::string_view one) {
+    return more.size() == one.size() + kMore.size() && more.starts_with(one) &&
+           more.ends_with(kMore);
+  };
+  if (had->name == kWords.name || is_more(had->name, name)) return;
+  if (is_more(name, had->name)) return retype_or_words(objects, held, type, flexible);
+  retype_or_words(objects, held, kWords, false);
+}
+
+/// What realloc has made larger or smaller has the type that its caller says, where it held no
+/// pointers or was of the same structure. Of another one with pointers nobody knows which of both
+/// is in it.
+void renew_type(VolatileHeap& objects, void* object, const perdura_type& type, unsigned shape) {
+  const Held held = held_at(objects, object);
+  if (held.heap == nullptr) return;
+  if (held.runtime == nullptr && last_renewed.type == &type && last_renewed.shape == shape &&
+      last_renewed.tag == held.block.tag())
+    return;
+  take_type(objects, held, type, shape);
+  if (held.runtime == nullptr) last_renewed = {&type, shape, held.heap->block_at(object).tag()};
+}
+
 // An allocator may give out again what is in a container since a point. What malloc made has no
 // type. What lies in a larger block, of which an allocator gives out parts, may be of several
 // types: its words may be pointers, also where it was one object before.
 [[gnu::noinline]] void tag(VolatileHeap& objects, void* place, size_t bytes,
                            const perdura_type* type, unsigned shape) {
-  detail::Runtime* runtime = nullptr;
-  if (!objects.contains(place)) {
-    runtime = detail::runtime_holding(place);
-    if (runtime == nullptr || !runtime->is_container()) return;
-  }
-  const heap::Heap& heap = runtime != nullptr ? runtime->heap() : objects.heap();
-  const heap::Block block = heap.block_at(place);
-  if (block.entry.units == 0 || objects.is_inherited()) return;
-  const auto offset =
-      static_cast<u64>(static_cast<std::byte*>(place) - heap.blocks().place_of(block));
+  const Held held = held_at(objects, place);
+  if (held.heap == nullptr) return;
+  const auto offset = static_cast<u64>(static_cast<std::byte*>(place) - held.begin());
   const bool is_part =
-      offset > kHeaderMax || block.bytes() > block_bytes_for(offset + bytes + kTrailerMax);
+      offset > kHeaderMax || held.block.bytes() > block_bytes_for(offset + bytes + kTrailerMax);
   try {
     bool flexible = shape == PERDURA_SHAPE_FLEXIBLE && !is_part;
     if (is_part) type = &kWords;
     else if (offset != 0) type = &shifted_cached(*type, static_cast<u32>(offset), flexible);
-    Status typed = retype(runtime, objects, block, *type, flexible);
-    if (typed) return;
-    const std::string why = std::move(typed).failure().message;
-    if (retype(runtime, objects, block, kWords, false))
-      tell_once(why + "; its words may be pointers here");
+    retype_or_words(objects, held, *type, flexible);
   } catch (...) {
     return;  // without memory its words stay what they are
   }
@@ -324,7 +385,16 @@ void* perdura_typed_calloc(size_t count, size_t bytes, const perdura_type* type,
 }
 
 void* perdura_typed_realloc(void* object, size_t bytes, const perdura_type* type, unsigned shape) {
-  return typed_realloc(object, bytes, [&](size_t n) { return make(type, n, shape, false); });
+  void* const made = typed_realloc(object, bytes, type, shape);
+  VolatileHeap* const objects = VolatileHeap::existing();
+  const bool is_renewed = object != nullptr && made != nullptr && type != nullptr;
+  if (!is_renewed || objects == nullptr) return made;
+  try {
+    renew_type(*objects, made, *type, shape);
+  } catch (...) {
+    return made;  // without memory its words stay what they are
+  }
+  return made;
 }
 
 char* perdura_typed_strdup(const char* text) {
@@ -339,7 +409,7 @@ void* perdura_typed_raw_calloc(size_t count, size_t bytes) {
   return perdura_typed_calloc(count, bytes, &kWords, 0);
 }
 void* perdura_typed_raw_realloc(void* object, size_t bytes) {
-  return perdura_typed_realloc(object, bytes, &kWords, 0);
+  return typed_realloc(object, bytes, &kWords, 0);  // who calls the allocator says the type
 }
 
 void* perdura_typed_new_nothrow(size_t bytes, const perdura_type* type, unsigned shape) {
