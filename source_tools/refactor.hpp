@@ -43,6 +43,7 @@ struct InnerCall {
   bool converts;         ///< an argument, as braces perhaps would not
   std::string comments;  ///< from `begin` to `end`
   bool asks_noexcept;    ///< of a method that is, in the operand of noexcept
+  bool is_evaluated;     ///< not in the operand of sizeof and the like
   bool of_const;         ///< within a const method
   std::string refused{};   ///< why no context can be made of the arguments
   Spot at;
@@ -54,7 +55,7 @@ struct Body {
   unsigned begin = 0;  ///< of the brace
   unsigned end = 0;    ///< behind the other one
   bool uses_root = false;
-  std::vector<unsigned> roots;  ///< offsets of uses of poroot
+  std::vector<unsigned> roots;  ///< offsets of uses of poroot that are evaluated
   Edits edits;  ///< that are needed in any case where it becomes a static function
   std::vector<InnerCall> calls;
   struct Use {

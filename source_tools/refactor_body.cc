@@ -99,7 +99,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     known_.insert(base);
     if (is_field_of_pobase(decl)) {
       body_.uses_root = true;
-      body_.roots.push_back(places_.spot(member->getMemberLoc()).offset);
+      if (is_evaluated()) body_.roots.push_back(places_.spot(member->getMemberLoc()).offset);
       if (!is_read(member))
         refuse(member->getMemberLoc(),
                "changes poroot, which is the library's, or hands it on by its address: keep another "
@@ -298,6 +298,13 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
            expression->isInstantiationDependent();
   }
 
+  /// What is not needs no capture of what it names.
+  bool is_evaluated() const {
+    return decltypes_ == 0 && std::ranges::none_of(above_, [](const Stmt* each) {
+      return isa<UnaryExprOrTypeTraitExpr, CXXNoexceptExpr, RequiresExpr>(each);
+    });
+  }
+
   /// [this]: with the comma, where that has to go as well.
   void add_capture(const LambdaExpr* lambda, SourceLocation at) {
     const auto name = range(at);
@@ -412,6 +419,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
         .converts = false,
         .comments = places_.comments(member->getMemberLoc(), callee->first, callee->second),
         .asks_noexcept = is_noexcept(method) && is_in_noexcept(),
+        .is_evaluated = is_evaluated(),
         .of_const = object_of(member->getBase())->getType()->getPointeeType().isConstQualified(),
         .at = places_.spot(member->getMemberLoc())};
     for (const Token& each :

@@ -454,10 +454,16 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
       return generic != nullptr && is_ours(generic->getTemplatedDecl());
     });
   }
+  /// Also by the arguments of its template.
+  static bool is_of_unnamed_namespace(const CXXRecordDecl* record) {
+    const Linkage linkage = record->getLinkageInternal();
+    return record->isInAnonymousNamespace() || linkage == Linkage::Internal ||
+           linkage == Linkage::UniqueExternal;
+  }
   /// Of an instance of a class template.
   void check_name(const CXXRecordDecl* record, const CXXRecordDecl* pattern) {
     const auto* const instance = dyn_cast<ClassTemplateSpecializationDecl>(record);
-    if (instance == nullptr || instance->getLinkageInternal() != Linkage::Internal) return;
+    if (instance == nullptr || !is_of_unnamed_namespace(instance)) return;
     const SourceLocation at = instance->getPointOfInstantiation();
     refuse(key_of(pattern->getDefinition()), at.isValid() ? at : record->getLocation(),
            record->getQualifiedNameAsString() +
@@ -549,7 +555,7 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     }
     found.open = braces->first + 1;
     found.close = braces->second - 1;
-    if (record->isInAnonymousNamespace() || record->getLinkageInternal() == Linkage::Internal)
+    if (is_of_unnamed_namespace(record))
       refuse(record->getLocation(),
              "the class is in an unnamed namespace, and a log knows functions by their names: give "
              "the namespace a name");

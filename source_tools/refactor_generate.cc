@@ -337,10 +337,10 @@ class ClassWriter {
         if (method.is_virtual)
           refuse(method.at, of + "is virtual, and becomes a function of this class: make it one");
       }
-      if (!method.body)
+      if (!method.body && method.is_written)
         refuse(method.at, of + "its body is in no source that was given: name that as well");
-      else refuse(method.body->refusals, of);
       if (!method.body) continue;
+      refuse(method.body->refusals, of);
       if (plan.function != method.name) refuse(method.body->refusals_if_renamed, of);
       for (const InnerCall& each : method.body->calls)
         if (!each.refused.empty() && all_.role_of(each.callee) == Role::kPersistent)
@@ -511,7 +511,7 @@ class ClassWriter {
     };
     return std::ranges::any_of(body.roots, is_inside) ||
            std::ranges::any_of(body.calls, [&](const InnerCall& each) {
-             return is_inside(each.begin) && all_.takes_root(each.callee);
+             return is_inside(each.begin) && each.is_evaluated && all_.takes_root(each.callee);
            });
   }
 
