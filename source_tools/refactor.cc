@@ -73,10 +73,10 @@ class IncludePlace {
 
   const std::string& text_;
   std::size_t behind_;
-  std::size_t begin_ = 0;         ///< of the line
-  std::size_t last_;              ///< behind its last token
-  std::size_t comment_end_ = 0;   ///< of the comment that the file begins with
-  int braces_ = 0;                ///< that are open
+  std::size_t begin_ = 0;        ///< of the line
+  std::size_t last_;             ///< behind its last token
+  std::size_t comment_end_ = 0;  ///< of the comment that the file begins with
+  int braces_ = 0;               ///< that are open
   bool has_code_ = false;
   std::vector<bool> conditions_;  ///< that are open; false: around all of the file
   std::vector<std::string> line_;

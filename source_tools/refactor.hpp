@@ -40,12 +40,12 @@ struct InnerCall {
   unsigned open;   ///< behind the parenthesis
   unsigned close;  ///< before it
   std::size_t arguments;
-  bool converts;         ///< an argument, as braces perhaps would not
-  std::string comments;  ///< from `begin` to `end`
-  bool asks_noexcept;    ///< of a method that is, in the operand of noexcept
-  bool is_evaluated;     ///< not in the operand of sizeof and the like
-  bool of_const;         ///< within a const method
-  std::string refused{};   ///< why no context can be made of the arguments
+  bool converts;          ///< an argument, as braces perhaps would not
+  std::string comments;   ///< from `begin` to `end`
+  bool asks_noexcept;     ///< of a method that is, in the operand of noexcept
+  bool is_evaluated;      ///< not in the operand of sizeof and the like
+  bool of_const;          ///< within a const method
+  std::string refused{};  ///< why no context can be made of the arguments
   Spot at;
 };
 
@@ -56,7 +56,7 @@ struct Body {
   unsigned end = 0;    ///< behind the other one
   bool uses_root = false;
   std::vector<unsigned> roots;  ///< offsets of uses of poroot that are evaluated
-  Edits edits;  ///< that are needed in any case where it becomes a static function
+  Edits edits;                  ///< that are needed in any case where it becomes a static function
   std::vector<InnerCall> calls;
   struct Use {
     std::size_t parameter;
@@ -84,9 +84,9 @@ struct Body {
 };
 
 struct Argument {
-  std::string name;       ///< "": it has none
-  unsigned name_at = 0;   ///< where it would be
-  std::string type;       ///< of a member that holds it
+  std::string name;      ///< "": it has none
+  unsigned name_at = 0;  ///< where it would be
+  std::string type;      ///< of a member that holds it
   bool is_const = false;
   std::string otherwise;  ///< its default, as it is written
   Spot at;
@@ -97,9 +97,9 @@ struct Argument {
 struct OuterDefinition {
   Spot at;
   unsigned name_begin, name_end;
-  unsigned open, close;  ///< within the parentheses
+  unsigned open, close;         ///< within the parentheses
   std::optional<Edit> nothing;  ///< (void): takes that out
-  unsigned tail_end;     ///< where the body begins
+  unsigned tail_end;            ///< where the body begins
   std::vector<Argument> arguments;
   std::string comments;       ///< between the parentheses
   std::vector<Edit> dropped;  ///< const and the like, behind them
@@ -108,14 +108,14 @@ struct OuterDefinition {
 struct ModelMethod {
   std::string name;
   std::string signature;
-  Spot at;                 ///< of its name in the class
-  unsigned begin;          ///< of the declaration in the class, with attributes
-  unsigned specifiers;     ///< behind these
-  unsigned end;            ///< behind its semicolon or brace
-  unsigned open, close;    ///< within the parentheses
+  Spot at;                      ///< of its name in the class
+  unsigned begin;               ///< of the declaration in the class, with attributes
+  unsigned specifiers;          ///< behind these
+  unsigned end;                 ///< behind its semicolon or brace
+  unsigned open, close;         ///< within the parentheses
   std::optional<Edit> nothing;  ///< (void): takes that out
-  unsigned tail_end;       ///< behind the last of const, noexcept, override
-  bool is_written = true;  ///< all of it, so that what follows is known
+  unsigned tail_end;            ///< behind the last of const, noexcept, override
+  bool is_written = true;       ///< all of it, so that what follows is known
   bool is_public = false;
   bool is_const = false;
   bool is_virtual = false;  ///< and not final

@@ -46,6 +46,8 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   }
   bool VisitTypeLoc(TypeLoc type) {
     see(type.getBeginLoc());
+    if (const IdentifierInfo* const name = type.getType().getBaseTypeIdentifier())
+      body_.words.insert(name->getName().str());
     return true;
   }
 
@@ -101,9 +103,10 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
       body_.uses_root = true;
       if (is_evaluated()) body_.roots.push_back(places_.spot(member->getMemberLoc()).offset);
       if (!is_read(member))
-        refuse(member->getMemberLoc(),
-               "changes poroot, which is the library's, or hands it on by its address: keep another "
-               "pointer, or an index");
+        refuse(
+            member->getMemberLoc(),
+            "changes poroot, which is the library's, or hands it on by its address: keep another "
+            "pointer, or an index");
       if (!member->isImplicitAccess() || member->hasQualifier())
         erase(member->getBeginLoc(), member->getMemberLoc());
     } else if (method != nullptr && !method->isStatic()) {
@@ -280,29 +283,37 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   /// the use.
   bool is_read(const MemberExpr* use) const {
     std::size_t i = above_.size() - 1;
-    while (i > 0 && isa<ParenExpr>(above_[i - 1])) --i;
+    while (i > 0 && isa<ParenExpr, ConditionalOperator>(above_[i - 1])) --i;
     if (i == 0) return true;
     const Stmt* const around = above_[i - 1];
     if (const auto* const cast = dyn_cast<CastExpr>(around);
         cast != nullptr &&
-        (cast->getCastKind() == CK_LValueToRValue || cast->getCastKind() == CK_ToVoid))
+        (cast->getCastKind() == CK_LValueToRValue || cast->getCastKind() == CK_ToVoid ||
+         (cast->getCastKind() == CK_NoOp && cast->getType().isConstQualified())))
       return true;
     if (isa<UnaryExprOrTypeTraitExpr>(around)) return true;
+    if (const auto* const lambda = dyn_cast<LambdaExpr>(around))
+      return std::ranges::any_of(lambda->captures(), [&](const LambdaCapture& each) {
+        if (!lambda->isInitCapture(&each) || each.getCapturedVar()->getType()->isReferenceType())
+          return false;
+        const Expr* const from = cast<VarDecl>(each.getCapturedVar())->getInit();
+        return from != nullptr && from->IgnoreParenImpCasts() == use;
+      });
     if (const auto* const binary = dyn_cast<BinaryOperator>(around))
       return !binary->isAssignmentOp() || binary->getLHS()->IgnoreParens() != use;
     // In a template nothing is converted yet.
     const auto* const cast = dyn_cast<ExplicitCastExpr>(around);
     if (cast != nullptr && cast->getTypeAsWritten()->isReferenceType()) return false;
     const auto* const expression = dyn_cast<Expr>(around);
-    return expression != nullptr && !isa<UnaryOperator, LambdaExpr>(expression) &&
+    return expression != nullptr && !isa<UnaryOperator>(expression) &&
            expression->isInstantiationDependent();
   }
 
   /// What is not needs no capture of what it names.
   bool is_evaluated() const {
     return decltypes_ == 0 && std::ranges::none_of(above_, [](const Stmt* each) {
-      return isa<UnaryExprOrTypeTraitExpr, CXXNoexceptExpr, RequiresExpr>(each);
-    });
+             return isa<UnaryExprOrTypeTraitExpr, CXXNoexceptExpr, RequiresExpr>(each);
+           });
   }
 
   /// [this]: with the comma, where that has to go as well.
@@ -369,9 +380,9 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   void inner_call(const MemberExpr* member, const CXXMethodDecl* method) {
     const std::string name = method->getNameAsString();
     if (StringRef(name).starts_with("simpo_")) {
-      refuse(member->getMemberLoc(),
-             "calls " + name + ", which logs a call of its own: call the function " +
-                 name.substr(6) + "(poroot, ...) with a context");
+      refuse(member->getMemberLoc(), "calls " + name +
+                                         ", which logs a call of its own: call the function " +
+                                         name.substr(6) + "(poroot, ...) with a context");
       return;
     }
     const bool is_inherited = as_written(method)->getParent()->getCanonicalDecl() != class_;
@@ -448,8 +459,9 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     }
     if (found.converts && method->getNumParams() == 1 && found.arguments == 1 &&
         may_become_anything(call->getArg(0)))
-      found.refused = "is handed what converts to anything, and would become the context: "
-                      "convert it before";
+      found.refused =
+          "is handed what converts to anything, and would become the context: "
+          "convert it before";
     // A macro may use what it is handed more than once.
     const bool is_known = std::ranges::any_of(body_.calls, [&](const InnerCall& each) {
       return each.begin == found.begin && each.end == found.end && each.callee == found.callee;

@@ -465,10 +465,11 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     const auto* const instance = dyn_cast<ClassTemplateSpecializationDecl>(record);
     if (instance == nullptr || !is_of_unnamed_namespace(instance)) return;
     const SourceLocation at = instance->getPointOfInstantiation();
-    refuse(key_of(pattern->getDefinition()), at.isValid() ? at : record->getLocation(),
-           record->getQualifiedNameAsString() +
-               ": an argument of the template is in an unnamed namespace, and a log knows functions "
-               "by their names: give the namespace a name");
+    refuse(
+        key_of(pattern->getDefinition()), at.isValid() ? at : record->getLocation(),
+        record->getQualifiedNameAsString() +
+            ": an argument of the template is in an unnamed namespace, and a log knows functions "
+            "by their names: give the namespace a name");
   }
   /// A method of some instance that is written, or instantiated, by itself.
   void check_specialization(const CXXMethodDecl* method) {
@@ -826,8 +827,8 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
           was_line_comment, each.is_comment && StringRef(each.text).starts_with("//"));
       nested += each.text == "(" ? 1 : each.text == ")" ? -1 : 0;
       if (nested == 0 && each.text == "->") is_result = true;
-      if (nested != 0 || (each.text != "override" && each.text != "final" &&
-                          (each.text != "const" || is_result)))
+      if (nested != 0 ||
+          (each.text != "override" && each.text != "final" && (each.text != "const" || is_result)))
         continue;
       unsigned first = each.begin;
       while (!behind_line_comment && first > begin && isspace(text[first - 1])) --first;
@@ -872,8 +873,7 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
       found.refusals.push_back({found.at, why});
       found.static_refusals.push_back({found.at, why});
     };
-    if (type.isNull())
-      return fail("is declared by the name of a type: write its arguments out");
+    if (type.isNull()) return fail("is declared by the name of a type: write its arguments out");
     const auto begin = places_.range(method->getBeginLoc());
     const auto name = places_.range(method->getLocation());
     const auto open = places_.range(type.getLParenLoc());
@@ -924,6 +924,7 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     std::string keeps;
     last = found.close;
     int nested = 0;
+    int angles = 0;
     bool in_noexcept = false;
     for (const Token& each : places_.tokens(method->getLocation(), found.close + 1, limit)) {
       if (each.text == ";" && nested == 0) {
@@ -940,7 +941,8 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
       if (in_noexcept) append(keeps, each, last);
       last = each.end;
       if (each.text == "override" || each.text == "final") found.after += " " + each.text;
-      if (each.text == ",")
+      angles += each.text == "<" ? 1 : each.text == ">" ? -1 : each.text == ">>" ? -2 : 0;
+      if (each.text == "," && nested == 0 && angles == 0)
         found.refusals.push_back({found.at, "is declared with others: write a line for each"});
     }
     found.noexcept_text = keeps.empty() ? "" : " " + keeps;

@@ -326,7 +326,7 @@ class ClassWriter {
             }))
           refuse(method.at, of + "is there once more without const, and calls that are logged are "
                                  "of no const object: give one another name");
-        if (is_taken_by_all("simpo_" + method.name))
+        if (has_other_wrapper(method))
           refuse(method.at, of + "would be simpo_" + method.name +
                                 ", which something else is called as well: give it another name");
         for (const Argument& each : method.arguments)
@@ -349,14 +349,14 @@ class ClassWriter {
     for (const auto& [offset, body] : class_.others) refuse_calls(body, class_.name + ": ");
   }
 
-  /// Whether a wrapper of that name would be beside something else, or hide it.
-  bool is_taken_by_all(const std::string& name) const {
+  /// Whether its wrapper would be beside something else of that name, or hide it.
+  bool has_other_wrapper(const ModelMethod& method) const {
+    const std::string name = "simpo_" + method.name;
     return all_.model.names.contains(name) || is_outside(name) ||
            all_.any_related(class_, [&](const ModelClass& each) {
              return each.names.contains(name) ||
-                    std::ranges::any_of(each.methods, [&](const auto& method) {
-                      return method.second.name == name;
-                    });
+                    std::ranges::any_of(
+                        each.methods, [&](const auto& other) { return other.second.name == name; });
            });
   }
 
@@ -684,12 +684,11 @@ class ClassWriter {
 void refuse_elsewhere(const Model& model, const Plans& all, Refactored& result) {
   for (const auto& [key, each] : model.refusals) {
     const auto found = model.classes.find(key);
-    const bool is_done =
-        key.empty() || all.role_of(key) != Role::kStays ||
-        (found != model.classes.end() &&
-         std::ranges::any_of(found->second.methods, [&](const auto& method) {
-           return all.role_of(method.first) != Role::kStays;
-         }));
+    const bool is_done = key.empty() || all.role_of(key) != Role::kStays ||
+                         (found != model.classes.end() &&
+                          std::ranges::any_of(found->second.methods, [&](const auto& method) {
+                            return all.role_of(method.first) != Role::kStays;
+                          }));
     if (is_done) result.refusals.push_back(each.at.text() + ": " + each.text);
   }
 }
@@ -756,7 +755,8 @@ void write_threads(const Model& model, const Plans& all, std::map<std::string, E
     there.push_back({each.close, each.close, ", 0"});
     ++result.threads;
     if (each.is_known) continue;
-    const unsigned behind = behind_includes(text_of_file(each.at.file, result.wrong), each.at.offset);
+    const unsigned behind =
+        behind_includes(text_of_file(each.at.file, result.wrong), each.at.offset);
     const Edit include{behind, behind, "\n#include <perdura/compat/simpo.hpp>\n"};
     if (std::ranges::find(there, include) == there.end()) there.push_back(include);
   }
