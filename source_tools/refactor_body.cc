@@ -396,15 +396,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
                                                ", which does not derive from POBase: move it here");
       return;
     }
-    const CallExpr* call = nullptr;
-    for (std::size_t i = above_.size(); i-- > 0 && call == nullptr;) {
-      if (above_[i] == member || isa<ParenExpr, ImplicitCastExpr>(above_[i])) continue;
-      call = dyn_cast<CallExpr>(above_[i]);
-      if (call == nullptr || object_of(call->getCallee()) != member) {
-        call = nullptr;
-        break;
-      }
-    }
+    const CallExpr* const call = call_of(member);
     if (call == nullptr || method->getPrimaryTemplate() != nullptr) {
       refuse(member->getMemberLoc(),
              call == nullptr ? "uses the method " + name + " without a call"
@@ -439,29 +431,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
       found.open = each.end;
       break;
     }
-    for (unsigned i = 0; i < call->getNumArgs(); ++i) {
-      const Expr* const argument = call->getArg(i);
-      if (const auto* const otherwise = dyn_cast<CXXDefaultArgExpr>(argument)) {
-        // Its names may be others here.
-        for (unsigned left_out = i; left_out < call->getNumArgs(); ++left_out) {
-          const auto* const each = dyn_cast<CXXDefaultArgExpr>(call->getArg(left_out));
-          if (each == nullptr) continue;
-          found.converts |= converts(each->getExpr(), method->getParamDecl(left_out));
-          if (names_another(each->getExpr(), is_inherited))
-            refuse(call->getBeginLoc(),
-                   "leaves out the argument " + otherwise->getParam()->getNameAsString() +
-                       ", which is made of a name that is another one here: say it in the call");
-        }
-        break;
-      }
-      ++found.arguments;
-      found.converts |= converts(argument, method->getParamDecl(i));
-    }
-    if (found.converts && method->getNumParams() == 1 && found.arguments == 1 &&
-        may_become_anything(call->getArg(0)))
-      found.refused =
-          "is handed what converts to anything, and would become the context: "
-          "convert it before";
+    add_arguments(call, method, is_inherited, found);
     // A macro may use what it is handed more than once.
     const bool is_known = std::ranges::any_of(body_.calls, [&](const InnerCall& each) {
       return each.begin == found.begin && each.end == found.end && each.callee == found.callee;
@@ -510,6 +480,43 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
         if (of.getKind() == TemplateArgument::Type && has_conversion_template(of.getAsType()))
           return true;
     return false;
+  }
+
+  /// Which calls the member. `above_` ends with that.
+  const CallExpr* call_of(const MemberExpr* member) const {
+    for (std::size_t i = above_.size(); i-- > 0;) {
+      if (above_[i] == member || isa<ParenExpr, ImplicitCastExpr>(above_[i])) continue;
+      const auto* const call = dyn_cast<CallExpr>(above_[i]);
+      return call != nullptr && object_of(call->getCallee()) == member ? call : nullptr;
+    }
+    return nullptr;
+  }
+
+  void add_arguments(const CallExpr* call, const CXXMethodDecl* method, bool is_inherited,
+                     InnerCall& found) {
+    for (unsigned i = 0; i < call->getNumArgs(); ++i) {
+      const Expr* const argument = call->getArg(i);
+      if (const auto* const otherwise = dyn_cast<CXXDefaultArgExpr>(argument)) {
+        // Its names may be others here.
+        for (unsigned left_out = i; left_out < call->getNumArgs(); ++left_out) {
+          const auto* const each = dyn_cast<CXXDefaultArgExpr>(call->getArg(left_out));
+          if (each == nullptr) continue;
+          found.converts |= converts(each->getExpr(), method->getParamDecl(left_out));
+          if (names_another(each->getExpr(), is_inherited))
+            refuse(call->getBeginLoc(),
+                   "leaves out the argument " + otherwise->getParam()->getNameAsString() +
+                       ", which is made of a name that is another one here: say it in the call");
+        }
+        break;
+      }
+      ++found.arguments;
+      found.converts |= converts(argument, method->getParamDecl(i));
+    }
+    if (found.converts && method->getNumParams() == 1 && found.arguments == 1 &&
+        may_become_anything(call->getArg(0)))
+      found.refused =
+          "is handed what converts to anything, and would become the context: "
+          "convert it before";
   }
 
   /// What is called behind the name of the base class must know that one.

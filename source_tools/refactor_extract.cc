@@ -234,6 +234,8 @@ std::string place_key(const Places& places, const CXXMethodDecl* method) {
 
 namespace {
 
+constexpr const char* kInAMacro = "is in a macro: write out what that stands for";
+
 class Extractor : public RecursiveASTVisitor<Extractor> {
  public:
   Extractor(ASTContext& context, Model& model) : places_(context), unit_(context), model_(model) {}
@@ -867,7 +869,6 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
 
   void describe_text(const CXXMethodDecl* method, ModelMethod& found) {
     const FunctionTypeLoc type = method->getFunctionTypeLoc();
-    const std::string in_a_macro = "is in a macro: write out what that stands for";
     const auto fail = [&](const std::string& why) {
       found.is_written = false;
       found.refusals.push_back({found.at, why});
@@ -878,7 +879,7 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     const auto name = places_.range(method->getLocation());
     const auto open = places_.range(type.getLParenLoc());
     const auto close = places_.range(type.getRParenLoc());
-    if (!begin || !name || !open || !close) return fail(in_a_macro);
+    if (!begin || !name || !open || !close) return fail(kInAMacro);
     const StringRef text = places_.text(method->getLocation());
     found.begin = begin->first;
     for (const Attr* each : method->attrs()) {
@@ -912,17 +913,30 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     if (std::ranges::count(found.result, '(') != std::ranges::count(found.result, ')'))
       return fail("has parentheses around its name: leave them out");
     if (found.result == "auto") found.result = method->getReturnType().getAsString(unit_.policy());
-    // Behind the arguments.
+    if (const std::string why = describe_tail(method, found); !why.empty()) return fail(why);
+    if (method->doesThisDeclarationHaveABody()) {
+      found.body = body_of(places_, method);
+      found.end = found.body->end;
+      for (const Token& each :
+           places_.tokens(method->getLocation(), found.end, static_cast<unsigned>(text.size()))) {
+        if (each.text == ";") found.end = each.end;  // one too many
+        break;
+      }
+    }
+  }
+
+  /// What stands behind the arguments. Returns why that cannot be changed; "": it can.
+  std::string describe_tail(const CXXMethodDecl* method, ModelMethod& found) {
     const bool has_body = method->doesThisDeclarationHaveABody();
     found.tail_end = found.close + 1;
-    unsigned limit = static_cast<unsigned>(text.size());
+    unsigned limit = static_cast<unsigned>(places_.text(method->getLocation()).size());
     if (has_body) {
       const auto body = places_.range(method->getBody()->getBeginLoc());
-      if (!body) return fail(in_a_macro);
+      if (!body) return kInAMacro;
       limit = body->first;
     }
     std::string keeps;
-    last = found.close;
+    unsigned last = found.close;
     int nested = 0;
     int angles = 0;
     bool in_noexcept = false;
@@ -953,21 +967,13 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     const bool is_quiet =
         method->getType()->castAs<FunctionProtoType>()->getExceptionSpecType() != EST_None;
     if (found.dropped.size() != specifiers)
-      return fail("has const, override or final in a macro: write out what that stands for");
+      return "has const, override or final in a macro: write out what that stands for";
     if (is_quiet != !keeps.empty())
       found.refusals.push_back(
           {found.at, "has noexcept in a macro: write out what that stands for"});
     found.tail_end = limit;
     found.end = limit + 1;
-    if (has_body) {
-      found.body = body_of(places_, method);
-      found.end = found.body->end;
-      for (const Token& each :
-           places_.tokens(method->getLocation(), found.end, static_cast<unsigned>(text.size()))) {
-        if (each.text == ";") found.end = each.end;  // one too many
-        break;
-      }
-    }
+    return "";
   }
 
   /// What is said of the function, and names what it has no more.
@@ -1055,8 +1061,7 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
       found.refusals.push_back(refusal);
       found.static_refusals.push_back(refusal);
     };
-    if (!name || !open || !close || !body)
-      return refuse("is in a macro: write out what that stands for");
+    if (!name || !open || !close || !body) return refuse(kInAMacro);
     found.outer = OuterDefinition{
         .at = places_.spot(method->getLocation()),
         .name_begin = name->first,
