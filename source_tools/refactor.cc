@@ -1,7 +1,10 @@
 // perdura refactor, from sources to changed files.
 #include "refactor.hpp"
 
+#include <algorithm>
 #include <mutex>
+
+#include <clang/Lex/Lexer.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -20,16 +23,81 @@ void make(const std::map<std::string, Edits>& edits, Refactored& result) {
   }
 }
 
-unsigned behind_includes(const std::string& text) {
-  std::size_t behind = 0;
-  for (std::size_t begin = 0; begin < text.size();) {
-    std::size_t end = text.find('\n', begin);
-    end = end == std::string::npos ? text.size() : end + 1;
-    if (text.compare(begin, 8, "#include") == 0 || text.compare(begin, 12, "#pragma once") == 0)
-      behind = end;
-    begin = end;
+namespace {
+
+/// Reads a file line by line, for the place of another #include.
+class IncludePlace {
+ public:
+  explicit IncludePlace(const std::string& text)
+      : text_(text), behind_(text.starts_with("\xEF\xBB\xBF") ? 3 : 0), last_(behind_) {}
+
+  void add(std::size_t begin, std::size_t end, bool begins_line) {
+    if (begins_line) end_line();
+    const std::string token = text_.substr(begin, end - begin);
+    if (line_.empty()) begin_ = begin;
+    if (line_.empty() || line_[0] != "#") braces_ += (token == "{") - (token == "}");
+    line_.push_back(token);
+    last_ = end;
   }
-  return static_cast<unsigned>(behind);
+  unsigned behind() const { return static_cast<unsigned>(behind_); }
+
+ private:
+  void end_line() {
+    if (line_.empty()) return;
+    const std::string what = line_.size() > 1 && line_[0] == "#" ? line_[1] : "";
+    const bool is_comment = line_.size() == 1 && line_[0].starts_with("/");
+    bool is_place = false;
+    if (is_comment) {
+      is_place = !has_code_ && (comment_end_ == 0 || begin_ == comment_end_);
+      comment_end_ = behind_line();
+    } else if (what == "include" || what == "import" ||
+               (what == "pragma" && line_.back() == "once")) {
+      is_place = braces_ == 0 && std::ranges::find(conditions_, true) == conditions_.end();
+    } else if (what == "define") {
+      is_place = !has_code_;
+    } else if (what.starts_with("if")) {
+      // What a file begins with may be around all of it, and then is no condition.
+      conditions_.push_back(has_code_ || what != "ifndef");
+    } else if (what == "endif" && !conditions_.empty()) {
+      is_place = !conditions_.back();  // it was around what is before
+      conditions_.pop_back();
+    }
+    if (is_place) behind_ = behind_line();
+    has_code_ |= !is_comment && what != "define" && what != "ifndef";
+    line_.clear();
+  }
+  std::size_t behind_line() const {
+    const std::size_t end = text_.find('\n', last_ - 1);
+    return end == std::string::npos ? text_.size() : end + 1;
+  }
+
+  const std::string& text_;
+  std::size_t behind_;
+  std::size_t begin_ = 0;        ///< of the line
+  std::size_t last_;             ///< behind its last token
+  std::size_t comment_end_ = 0;  ///< of the comment that the file begins with
+  int braces_ = 0;               ///< that are open
+  bool has_code_ = false;
+  std::vector<bool> conditions_;  ///< that are open; false: around all of the file
+  std::vector<std::string> line_;
+};
+
+}  // namespace
+
+unsigned behind_includes(const std::string& text, unsigned limit) {
+  clang::LangOptions language;
+  language.CPlusPlus = language.CPlusPlus11 = language.LineComment = true;
+  clang::Lexer lexer(clang::SourceLocation(), language, text.data(), text.data(),
+                     text.data() + text.size());
+  lexer.SetCommentRetentionState(true);
+  IncludePlace place(text);
+  while (true) {
+    clang::Token token;
+    lexer.LexFromRawLexer(token);
+    const auto end = static_cast<std::size_t>(lexer.getBufferLocation() - text.data());
+    if (token.is(clang::tok::eof) || end > limit) return place.behind();
+    place.add(end - token.getLength(), end, token.isAtStartOfLine());
+  }
 }
 
 Refactored refactor(const Sources& sources, const RefactorOptions& options) {

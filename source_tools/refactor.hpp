@@ -40,9 +40,12 @@ struct InnerCall {
   unsigned open;   ///< behind the parenthesis
   unsigned close;  ///< before it
   std::size_t arguments;
-  bool converts;         ///< an argument, as braces perhaps would not
-  std::string comments;  ///< from `begin` to `end`
-  bool asks_noexcept;    ///< of a method that is, in the operand of noexcept
+  bool converts;          ///< an argument, as braces perhaps would not
+  std::string comments;   ///< from `begin` to `end`
+  bool asks_noexcept;     ///< of a method that is, in the operand of noexcept
+  bool is_evaluated;      ///< not in the operand of sizeof and the like
+  bool of_const;          ///< within a const method
+  std::string refused{};  ///< why no context can be made of the arguments
   Spot at;
 };
 
@@ -52,7 +55,8 @@ struct Body {
   unsigned begin = 0;  ///< of the brace
   unsigned end = 0;    ///< behind the other one
   bool uses_root = false;
-  Edits edits;  ///< that are needed in any case where it becomes a static function
+  std::vector<unsigned> roots;  ///< offsets of uses of poroot that are evaluated
+  Edits edits;                  ///< that are needed in any case where it becomes a static function
   std::vector<InnerCall> calls;
   struct Use {
     std::size_t parameter;
@@ -65,6 +69,13 @@ struct Body {
     std::string name;
     Spot at;
   };
+  /// [this] of a lambda, which becomes [poroot] or, where nothing in there needs that, goes.
+  struct Capture {
+    unsigned begin, end;
+    unsigned without_begin, without_end;  ///< with a comma
+    unsigned lambda_begin, lambda_end;    ///< of its braces
+  };
+  std::vector<Capture> captures;
   std::vector<Unresolved> unresolved;  ///< methods that depend on the arguments of a template
   std::set<std::string> words;
   std::set<std::string> locals;              ///< names of variables and types in there
@@ -73,9 +84,10 @@ struct Body {
 };
 
 struct Argument {
-  std::string name;       ///< "": it has none
-  unsigned name_at = 0;   ///< where it would be
-  std::string type;       ///< of a member that holds it
+  std::string name;      ///< "": it has none
+  unsigned name_at = 0;  ///< where it would be
+  std::string type;      ///< of a member that holds it
+  bool is_const = false;
   std::string otherwise;  ///< its default, as it is written
   Spot at;
   std::string refused;  ///< why it cannot be logged; "": it can
@@ -85,8 +97,9 @@ struct Argument {
 struct OuterDefinition {
   Spot at;
   unsigned name_begin, name_end;
-  unsigned open, close;  ///< within the parentheses
-  unsigned tail_end;     ///< where the body begins
+  unsigned open, close;         ///< within the parentheses
+  std::optional<Edit> nothing;  ///< (void): takes that out
+  unsigned tail_end;            ///< where the body begins
   std::vector<Argument> arguments;
   std::string comments;       ///< between the parentheses
   std::vector<Edit> dropped;  ///< const and the like, behind them
@@ -95,13 +108,14 @@ struct OuterDefinition {
 struct ModelMethod {
   std::string name;
   std::string signature;
-  Spot at;                 ///< of its name in the class
-  unsigned begin;          ///< of the declaration in the class, with attributes
-  unsigned specifiers;     ///< behind these
-  unsigned end;            ///< behind its semicolon or brace
-  unsigned open, close;    ///< within the parentheses
-  unsigned tail_end;       ///< behind the last of const, noexcept, override
-  bool is_written = true;  ///< all of it, so that what follows is known
+  Spot at;                      ///< of its name in the class
+  unsigned begin;               ///< of the declaration in the class, with attributes
+  unsigned specifiers;          ///< behind these
+  unsigned end;                 ///< behind its semicolon or brace
+  unsigned open, close;         ///< within the parentheses
+  std::optional<Edit> nothing;  ///< (void): takes that out
+  unsigned tail_end;            ///< behind the last of const, noexcept, override
+  bool is_written = true;       ///< all of it, so that what follows is known
   bool is_public = false;
   bool is_const = false;
   bool is_virtual = false;  ///< and not final
@@ -136,6 +150,8 @@ struct ModelClass {
   bool functions_only = true;       ///< in that section
   std::set<std::string> names;      ///< of members that stay, and of types
   std::set<std::string> words;      ///< all that stands in the braces
+  /// What names may mean in the class by bases that are not in the model, and classes around.
+  std::set<std::string> names_outside;
   std::map<std::string, ModelMethod> methods;  ///< by key, which has their place
   std::map<unsigned, Body> others;             ///< constructors and destructors, by offset
   std::vector<Refusal> refusals;
@@ -166,15 +182,22 @@ struct ThreadStart {
   Spot at;
   unsigned name_end = 0;
   unsigned close = 0;
-  bool is_known = false;  ///< pthread_create_simpo is declared there
+  bool is_known = false;    ///< pthread_create_simpo is declared there
+  bool in_a_macro = false;  ///< and so cannot be changed
+  std::string within{};     ///< the key of the method of a class of objects that it is in
   auto operator<=>(const ThreadStart&) const = default;
 };
 
 struct Model {
   std::map<std::string, ModelClass> classes;  ///< by place
   std::set<Caller> callers;
+  /// Files and offsets of calls in templates that are of other classes' methods in some instance.
+  std::set<std::pair<std::string, unsigned>> others;
   std::set<Mention> mentions;
   std::set<ThreadStart> threads;
+  /// Beside those of classes and methods: with the key of a class or a method that only then is a
+  /// matter where that is refactored, or none.
+  std::set<std::pair<std::string, Refusal>> refusals;
   /// Of what is declared in namespaces and of macros, as far as names that are made for methods
   /// could be the same: these would hide them.
   std::set<std::string> names;
@@ -212,8 +235,9 @@ Refactored write_methods(const Sources& sources, const std::vector<std::string>&
 /// Makes the files of the edits, if nothing is refused.
 void make(const std::map<std::string, Edits>& edits, Refactored& result);
 
-/// Where another line may include something: behind the last line that does.
-unsigned behind_includes(const std::string& text);
+/// Where another line may include something: behind the last one that does before `limit`, in any
+/// case and outside of braces; else behind what a file begins with.
+unsigned behind_includes(const std::string& text, unsigned limit);
 
 /// What each method is, by the place of its definition.
 using Verdicts = std::map<std::string, const Classified*>;

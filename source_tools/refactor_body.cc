@@ -1,5 +1,7 @@
 // What the braces of a method have, as far as it changes where the method becomes a static function
 // of the object's memory and a context: uses of the object, of arguments, and calls.
+#include <clang/AST/CXXInheritance.h>
+#include <clang/AST/DeclTemplate.h>
 #include <clang/AST/RecursiveASTVisitor.h>
 #include <clang/Lex/Lexer.h>
 
@@ -44,6 +46,8 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   }
   bool VisitTypeLoc(TypeLoc type) {
     see(type.getBeginLoc());
+    if (const IdentifierInfo* const name = type.getType().getBaseTypeIdentifier())
+      body_.words.insert(name->getName().str());
     return true;
   }
 
@@ -55,18 +59,29 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
       if (capture.capturesThis()) {
         if (each != nullptr) known_.insert(each->IgnoreParenImpCasts());
         if (!capture.isExplicit()) continue;  // what is in its braces says what it needs
-        body_.uses_root = true;
         if (capture.getCaptureKind() == LCK_StarThis || lambda->getCaptureDefault() == LCD_ByCopy) {
           refuse(capture.getLocation(),
                  "a lambda captures the object: write [&], or hand over what it needs");
         } else {
-          replace(capture.getLocation(), "poroot");
+          add_capture(lambda, capture.getLocation());
         }
       } else if (capture.isExplicit() && capture.capturesVariable()) {
+        if (lambda->isInitCapture(&capture)) check_name(capture.getCapturedVar());
         add_use(capture.getLocation(), capture.getCapturedVar(), true);
       }
     }
+    if (const FunctionTemplateDecl* const generic =
+            lambda->getLambdaClass()->getDependentLambdaCallOperator())
+      for (const FunctionDecl* each : generic->specializations())
+        for (const ParmVarDecl* parameter : each->parameters())
+          converts_to_anything_ |= has_conversion_template(parameter->getType());
     return true;
+  }
+  bool TraverseDecltypeTypeLoc(DecltypeTypeLoc type) {
+    ++decltypes_;
+    const bool result = RecursiveASTVisitor::TraverseDecltypeTypeLoc(type);
+    --decltypes_;
+    return result;
   }
 
   bool VisitMemberExpr(MemberExpr* member) {
@@ -86,6 +101,12 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     known_.insert(base);
     if (is_field_of_pobase(decl)) {
       body_.uses_root = true;
+      if (is_evaluated()) body_.roots.push_back(places_.spot(member->getMemberLoc()).offset);
+      if (!is_read(member))
+        refuse(
+            member->getMemberLoc(),
+            "changes poroot, which is the library's, or hands it on by its address: keep another "
+            "pointer, or an index");
       if (!member->isImplicitAccess() || member->hasQualifier())
         erase(member->getBeginLoc(), member->getMemberLoc());
     } else if (method != nullptr && !method->isStatic()) {
@@ -128,6 +149,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
 
   bool VisitDeclRefExpr(DeclRefExpr* use) {
     see(use->getLocation());
+    body_.words.insert(use->getNameInfo().getAsString());
     if (const auto* const method = dyn_cast<CXXMethodDecl>(use->getDecl());
         method != nullptr && !method->isStatic() && is_of_objects(method->getParent()))
       refuse(use->getLocation(), "takes the address of the method " + method->getNameAsString() +
@@ -138,6 +160,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
 
   bool VisitOverloadExpr(OverloadExpr* use) {
     see(use->getNameLoc());
+    body_.words.insert(use->getName().getAsString());
     return true;
   }
   bool VisitOffsetOfExpr(OffsetOfExpr* offset) {
@@ -189,8 +212,11 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     return true;
   }
   bool VisitVarDecl(VarDecl* variable) {
-    if (variable->getIdentifier() != nullptr && variable->getName() == "poroot")
-      refuse(variable->getLocation(), "a variable is called poroot: give it another name");
+    check_name(variable);
+    return true;
+  }
+  bool VisitBindingDecl(BindingDecl* binding) {
+    check_name(binding);
     return true;
   }
 
@@ -248,6 +274,72 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     return of != nullptr && is_pobase(of) && field->getName() == "poroot";
   }
 
+  void check_name(const ValueDecl* variable) {
+    if (variable->getNameAsString() == "poroot")
+      refuse(variable->getLocation(), "a variable is called poroot: give it another name");
+  }
+
+  /// Whether the value of poroot is taken there, and nothing could change it. `above_` ends with
+  /// the use.
+  bool is_read(const MemberExpr* use) const {
+    std::size_t i = above_.size() - 1;
+    while (i > 0 && isa<ParenExpr, ConditionalOperator>(above_[i - 1])) --i;
+    if (i == 0) return true;
+    const Stmt* const around = above_[i - 1];
+    if (const auto* const cast = dyn_cast<CastExpr>(around);
+        cast != nullptr &&
+        (cast->getCastKind() == CK_LValueToRValue || cast->getCastKind() == CK_ToVoid ||
+         (cast->getCastKind() == CK_NoOp && cast->getType().isConstQualified())))
+      return true;
+    if (isa<UnaryExprOrTypeTraitExpr>(around)) return true;
+    if (const auto* const lambda = dyn_cast<LambdaExpr>(around))
+      return std::ranges::any_of(lambda->captures(), [&](const LambdaCapture& each) {
+        if (!lambda->isInitCapture(&each) || each.getCapturedVar()->getType()->isReferenceType())
+          return false;
+        const Expr* const from = cast<VarDecl>(each.getCapturedVar())->getInit();
+        return from != nullptr && from->IgnoreParenImpCasts() == use;
+      });
+    if (const auto* const binary = dyn_cast<BinaryOperator>(around))
+      return !binary->isAssignmentOp() || binary->getLHS()->IgnoreParens() != use;
+    // In a template nothing is converted yet.
+    const auto* const cast = dyn_cast<ExplicitCastExpr>(around);
+    if (cast != nullptr && cast->getTypeAsWritten()->isReferenceType()) return false;
+    const auto* const expression = dyn_cast<Expr>(around);
+    return expression != nullptr && !isa<UnaryOperator>(expression) &&
+           expression->isInstantiationDependent();
+  }
+
+  /// What is not needs no capture of what it names.
+  bool is_evaluated() const {
+    return decltypes_ == 0 && std::ranges::none_of(above_, [](const Stmt* each) {
+             return isa<UnaryExprOrTypeTraitExpr, CXXNoexceptExpr, RequiresExpr>(each);
+           });
+  }
+
+  /// [this]: with the comma, where that has to go as well.
+  void add_capture(const LambdaExpr* lambda, SourceLocation at) {
+    const auto name = range(at);
+    const auto list = range(lambda->getIntroducerRange());
+    const auto braces = range(lambda->getBody()->getSourceRange());
+    if (!name || !list || !braces) return;
+    Body::Capture found{.begin = name->first,
+                        .end = name->second,
+                        .without_begin = name->first,
+                        .without_end = name->second,
+                        .lambda_begin = braces->first,
+                        .lambda_end = braces->second};
+    unsigned comma = 0;  // the last one before it
+    for (const Token& each : places_.tokens(at, list->first, list->second)) {
+      if (each.is_comment) continue;
+      if (each.end <= name->first) comma = each.text == "," ? each.begin : 0;
+      if (each.begin < name->second) continue;
+      if (each.text == ",") found.without_end = each.end;
+      else if (comma != 0) found.without_begin = comma;
+      break;
+    }
+    body_.captures.push_back(found);
+  }
+
   void refuse(SourceLocation at, const std::string& why) {
     body_.refusals.push_back({places_.spot(at), why});
   }
@@ -287,7 +379,14 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
 
   void inner_call(const MemberExpr* member, const CXXMethodDecl* method) {
     const std::string name = method->getNameAsString();
+    if (StringRef(name).starts_with("simpo_")) {
+      refuse(member->getMemberLoc(), "calls " + name +
+                                         ", which logs a call of its own: call the function " +
+                                         name.substr(6) + "(poroot, ...) with a context");
+      return;
+    }
     const bool is_inherited = as_written(method)->getParent()->getCanonicalDecl() != class_;
+    if (is_inherited) check_derivation(member, method);
     if (is_inherited && (!is_persistent_class(method->getParent()) ||
                          places_.is_system(method->getParent()->getLocation()))) {
       refuse(member->getMemberLoc(), is_pobase(method->getParent())
@@ -297,15 +396,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
                                                ", which does not derive from POBase: move it here");
       return;
     }
-    const CallExpr* call = nullptr;
-    for (std::size_t i = above_.size(); i-- > 0 && call == nullptr;) {
-      if (above_[i] == member || isa<ParenExpr, ImplicitCastExpr>(above_[i])) continue;
-      call = dyn_cast<CallExpr>(above_[i]);
-      if (call == nullptr || object_of(call->getCallee()) != member) {
-        call = nullptr;
-        break;
-      }
-    }
+    const CallExpr* const call = call_of(member);
     if (call == nullptr || method->getPrimaryTemplate() != nullptr) {
       refuse(member->getMemberLoc(),
              call == nullptr ? "uses the method " + name + " without a call"
@@ -331,6 +422,8 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
         .converts = false,
         .comments = places_.comments(member->getMemberLoc(), callee->first, callee->second),
         .asks_noexcept = is_noexcept(method) && is_in_noexcept(),
+        .is_evaluated = is_evaluated(),
+        .of_const = object_of(member->getBase())->getType()->getPointeeType().isConstQualified(),
         .at = places_.spot(member->getMemberLoc())};
     for (const Token& each :
          places_.tokens(member->getMemberLoc(), callee->second, close->first + 1)) {
@@ -338,13 +431,78 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
       found.open = each.end;
       break;
     }
+    add_arguments(call, method, is_inherited, found);
+    // A macro may use what it is handed more than once.
+    const bool is_known = std::ranges::any_of(body_.calls, [&](const InnerCall& each) {
+      return each.begin == found.begin && each.end == found.end && each.callee == found.callee;
+    });
+    if (!is_known) body_.calls.push_back(std::move(found));
+  }
+
+  /// Whether parentheses convert the argument, and braces perhaps do not.
+  bool converts(const Expr* argument, const ParmVarDecl* parameter) const {
+    return class_->isDependentContext() || argument->isTypeDependent()
+               ? !is_of_type(argument, parameter)
+               : narrows(argument);
+  }
+
+  static bool has_conversion_template(QualType type) {
+    type = type.getNonReferenceType();
+    const CXXRecordDecl* record = type->getAsCXXRecordDecl();
+    if (record == nullptr)
+      if (const auto* const of = type->getAs<TemplateSpecializationType>())
+        if (const auto* const generic =
+                dyn_cast_or_null<ClassTemplateDecl>(of->getTemplateName().getAsTemplateDecl()))
+          record = generic->getTemplatedDecl();
+    if (record == nullptr || !record->hasDefinition()) return false;
+    record = record->getDefinition();
+    return std::ranges::any_of(record->decls(),
+                               [](const Decl* each) {
+                                 const auto* const generic = dyn_cast<FunctionTemplateDecl>(each);
+                                 return generic != nullptr &&
+                                        isa<CXXConversionDecl>(generic->getTemplatedDecl());
+                               }) ||
+           std::ranges::any_of(record->bases(), [](const CXXBaseSpecifier& each) {
+             return has_conversion_template(each.getType());
+           });
+  }
+  /// Whether the argument may be of a class that has a template of conversions: then parentheses
+  /// around it would call that for the context itself.
+  bool may_become_anything(const Expr* argument) const {
+    argument = argument->IgnoreImplicit();
+    if (has_conversion_template(argument->getType())) return true;
+    if (!argument->isTypeDependent()) return false;
+    if (converts_to_anything_) return true;
+    const ClassTemplateDecl* const generic = class_->getDescribedClassTemplate();
+    if (generic == nullptr) return false;
+    for (const ClassTemplateSpecializationDecl* each : generic->specializations())
+      for (const TemplateArgument& of : each->getTemplateArgs().asArray())
+        if (of.getKind() == TemplateArgument::Type && has_conversion_template(of.getAsType()))
+          return true;
+    return false;
+  }
+
+  /// Which calls the member. `above_` ends with that.
+  const CallExpr* call_of(const MemberExpr* member) const {
+    for (std::size_t i = above_.size(); i-- > 0;) {
+      if (above_[i] == member || isa<ParenExpr, ImplicitCastExpr>(above_[i])) continue;
+      const auto* const call = dyn_cast<CallExpr>(above_[i]);
+      return call != nullptr && object_of(call->getCallee()) == member ? call : nullptr;
+    }
+    return nullptr;
+  }
+
+  void add_arguments(const CallExpr* call, const CXXMethodDecl* method, bool is_inherited,
+                     InnerCall& found) {
     for (unsigned i = 0; i < call->getNumArgs(); ++i) {
       const Expr* const argument = call->getArg(i);
       if (const auto* const otherwise = dyn_cast<CXXDefaultArgExpr>(argument)) {
         // Its names may be others here.
         for (unsigned left_out = i; left_out < call->getNumArgs(); ++left_out) {
           const auto* const each = dyn_cast<CXXDefaultArgExpr>(call->getArg(left_out));
-          if (each != nullptr && names_another(each->getExpr(), is_inherited))
+          if (each == nullptr) continue;
+          found.converts |= converts(each->getExpr(), method->getParamDecl(left_out));
+          if (names_another(each->getExpr(), is_inherited))
             refuse(call->getBeginLoc(),
                    "leaves out the argument " + otherwise->getParam()->getNameAsString() +
                        ", which is made of a name that is another one here: say it in the call");
@@ -352,11 +510,26 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
         break;
       }
       ++found.arguments;
-      found.converts |= class_->isDependentContext() || argument->isTypeDependent()
-                            ? !is_of_type(argument, method->getParamDecl(i))
-                            : narrows(argument);
+      found.converts |= converts(argument, method->getParamDecl(i));
     }
-    body_.calls.push_back(std::move(found));
+    if (found.converts && method->getNumParams() == 1 && found.arguments == 1 &&
+        may_become_anything(call->getArg(0)))
+      found.refused =
+          "is handed what converts to anything, and would become the context: "
+          "convert it before";
+  }
+
+  /// What is called behind the name of the base class must know that one.
+  void check_derivation(const MemberExpr* member, const CXXMethodDecl* method) {
+    CXXBasePaths paths;
+    if (!class_->isDerivedFrom(method->getParent(), paths)) return;
+    for (const CXXBasePath& path : paths)
+      for (const CXXBasePathElement& each : path)
+        if (each.Class->getCanonicalDecl() != class_ &&
+            each.Base->getAccessSpecifier() == AS_private)
+          refuse(member->getMemberLoc(),
+                 "calls " + method->getNameAsString() + " of a base class from which " +
+                     each.Class->getNameAsString() + " derives in private: derive in public");
   }
 
   /// Whether a name of the expression may mean something else in this function.
@@ -437,6 +610,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
 
   /// Whether an argument may be changed by this use of it. `above_` ends with the use.
   bool changes(const DeclRefExpr* use) const {
+    if (decltypes_ > 0) return true;  // is asked whether it is const
     if (use->getType().isConstQualified()) return false;
     const Stmt* below = use;
     for (std::size_t i = above_.size() - 1; i-- > 0; below = above_[i]) {
@@ -469,6 +643,8 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   const CXXRecordDecl* class_ = nullptr;
   Body& body_;
   std::vector<const Stmt*> above_;
+  unsigned decltypes_ = 0;                   ///< how many are around
+  bool converts_to_anything_ = false;        ///< what a generic lambda is called with
   std::set<unsigned> seen_;                  ///< offsets of names
   std::vector<const MemberExpr*> of_class_;  ///< static members, of `this`
   std::set<const Expr*> known_;              ///< uses of `this` that are taken care of

@@ -234,6 +234,8 @@ std::string place_key(const Places& places, const CXXMethodDecl* method) {
 
 namespace {
 
+constexpr const char* kInAMacro = "is in a macro: write out what that stands for";
+
 class Extractor : public RecursiveASTVisitor<Extractor> {
  public:
   Extractor(ASTContext& context, Model& model) : places_(context), unit_(context), model_(model) {}
@@ -247,26 +249,45 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
         places_.is_system(decl->getLocation()))
       return true;
     const auto* const method = dyn_cast<CXXMethodDecl>(decl);
-    if (method != nullptr && is_ours(method->getParent())) {
+    const bool is_method = method != nullptr && is_ours(method->getParent());
+    if (is_method) {
       add_definition(method);
-      // Its own object's methods are the body's matter (refactor_body.cc). It may call others'.
-      const CXXMethodDecl* const within = std::exchange(within_, method);
-      const bool result = RecursiveASTVisitor::TraverseDecl(decl);
-      within_ = within;
-      return result;
+      check_specialization(method);
     }
-    return RecursiveASTVisitor::TraverseDecl(decl);
+    // Its own object's methods are the body's matter (refactor_body.cc). It may call others'.
+    const CXXMethodDecl* const within = std::exchange(within_, is_method ? method : within_);
+    const auto* const variable = dyn_cast<VarDecl>(decl);
+    const bool is_constant =
+        isa<StaticAssertDecl>(decl) || (variable != nullptr && variable->isConstexpr());
+    const bool is_question = isa<NonTypeTemplateParmDecl, TemplateTypeParmDecl, ConceptDecl>(decl);
+    if (const auto* const generic = dyn_cast<TemplateDecl>(decl))
+      if (const TemplateParameterList* const of = generic->getTemplateParameters())
+        clauses_.insert(of->getRequiresClause());
+    if (const auto* const function = dyn_cast<FunctionDecl>(decl))
+      clauses_.insert(function->getTrailingRequiresClause());
+    constants_ += is_constant;
+    questions_ += is_question;
+    const bool result = RecursiveASTVisitor::TraverseDecl(decl);
+    constants_ -= is_constant;
+    questions_ -= is_question;
+    within_ = within;
+    return result;
   }
 
   bool TraverseStmt(Stmt* statement) {
     if (statement == nullptr) return true;
     const bool is_block = isa<CompoundStmt>(statement);
     const bool is_noexcept = isa<CXXNoexceptExpr>(statement);
-    const bool is_question = isa<RequiresExpr>(statement);
+    const bool is_constant = isa<ConstantExpr>(statement);
+    const bool is_question =
+        isa<RequiresExpr, UnaryExprOrTypeTraitExpr, CXXNoexceptExpr>(statement) ||
+        clauses_.contains(statement);
+    constants_ += is_constant;
     blocks_ += is_block;
     noexcepts_ += is_noexcept;
     questions_ += is_question;
     const bool result = RecursiveASTVisitor::TraverseStmt(statement);
+    constants_ -= is_constant;
     blocks_ -= is_block;
     noexcepts_ -= is_noexcept;
     questions_ -= is_question;
@@ -275,6 +296,12 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
   bool TraverseDecltypeTypeLoc(DecltypeTypeLoc type) {
     ++questions_;
     const bool result = RecursiveASTVisitor::TraverseDecltypeTypeLoc(type);
+    --questions_;
+    return result;
+  }
+  bool TraverseTemplateArgumentLoc(const TemplateArgumentLoc& argument) {
+    ++questions_;
+    const bool result = RecursiveASTVisitor::TraverseTemplateArgumentLoc(argument);
     --questions_;
     return result;
   }
@@ -296,10 +323,15 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
   }
 
   bool VisitCXXRecordDecl(CXXRecordDecl* record) {
-    if (record->isThisDeclarationADefinition() && is_ours(record) &&
-        !isa<ClassTemplateSpecializationDecl>(record) &&
-        record->getTemplateInstantiationPattern() == nullptr)
-      add_class(record);
+    if (!record->isThisDeclarationADefinition()) return true;
+    const CXXRecordDecl* const pattern = record->getTemplateInstantiationPattern();
+    if (pattern == nullptr) {
+      if (is_ours(record)) add_class(record);
+      else if (derives_from_template_of_ours(record)) refuse_base(record);
+    } else if (is_ours(record)) {
+      if (!is_ours(pattern)) refuse_base(pattern);
+      else check_name(record, pattern);
+    }
     return true;
   }
 
@@ -334,6 +366,10 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     if (noexcepts_ > 0 && is_noexcept(method))
       caller.refused =
           "is asked for noexcept here, which a call that is logged is not: leave the question out";
+    if (constants_ > 0 && method->isConstexpr())
+      caller.refused =
+          "is called here when the program is compiled, and calls that are logged are made when it "
+          "runs: ask a static function";
     add(caller, member->getMemberLoc());
     return true;
   }
@@ -358,7 +394,12 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     return true;
   }
   bool VisitCXXDependentScopeMemberExpr(CXXDependentScopeMemberExpr* member) {
+    dependent_.insert(member->getMemberLoc().getRawEncoding());
     mention(member->getMember(), member->getMemberLoc());
+    return true;
+  }
+  bool VisitDependentScopeDeclRefExpr(DependentScopeDeclRefExpr* use) {
+    mention(use->getDeclName(), use->getLocation());
     return true;
   }
   bool VisitUnresolvedMemberExpr(UnresolvedMemberExpr* member) {
@@ -366,17 +407,21 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     return true;
   }
   bool VisitCallExpr(CallExpr* call) {
-    if (within_ != nullptr && becomes_static(within_)) return true;
     const FunctionDecl* const callee = call->getDirectCallee();
     if (callee == nullptr || callee->getIdentifier() == nullptr ||
         callee->getName() != "pthread_create" || call->getNumArgs() != 4)
       return true;
     const auto name = places_.range(call->getCallee()->getSourceRange());
     const auto close = places_.range(call->getRParenLoc());
-    if (!name || !close) return true;
-    ThreadStart start{
-        .at = places_.spot(call->getBeginLoc()), .name_end = name->second, .close = close->first};
-    start.at.offset = name->first;
+    ThreadStart start{.at = places_.spot(call->getBeginLoc())};
+    if (name && close) {
+      start.at.offset = name->first;
+      start.name_end = name->second;
+      start.close = close->first;
+    } else {
+      start.in_a_macro = true;
+    }
+    if (within_ != nullptr && becomes_static(within_)) start.within = place_key(places_, within_);
     for (const Decl* each : places_.context().getTranslationUnitDecl()->lookup(
              &places_.context().Idents.get("POBase")))
       start.is_known |= isa<CXXRecordDecl>(each);
@@ -387,6 +432,68 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
  private:
   bool is_ours(const CXXRecordDecl* record) const {
     return is_persistent_class(record) && !places_.is_system(record->getLocation());
+  }
+
+  /// Of a class by an argument of a template nobody knows what it has before there is one.
+  void refuse_base(const CXXRecordDecl* record) {
+    const bool has_methods = std::ranges::any_of(record->methods(), [](const CXXMethodDecl* each) {
+      return !each->isStatic() && !each->isImplicit() && each->getDeclName().isIdentifier() &&
+             !each->getName().starts_with("simpo");
+    });
+    if (has_methods)
+      refuse("", record->getLocation(),
+             record->getQualifiedNameAsString() +
+                 ": derives from what depends on the arguments of the template, and that derives "
+                 "from POBase: derive from a class by its name");
+  }
+  bool derives_from_template_of_ours(const CXXRecordDecl* record) const {
+    return std::ranges::any_of(record->bases(), [&](const CXXBaseSpecifier& each) {
+      const auto* const of = each.getType()->getAs<TemplateSpecializationType>();
+      const auto* const generic =
+          of == nullptr
+              ? nullptr
+              : dyn_cast_or_null<ClassTemplateDecl>(of->getTemplateName().getAsTemplateDecl());
+      return generic != nullptr && is_ours(generic->getTemplatedDecl());
+    });
+  }
+  /// Also by the arguments of its template.
+  static bool is_of_unnamed_namespace(const CXXRecordDecl* record) {
+    const Linkage linkage = record->getLinkageInternal();
+    return record->isInAnonymousNamespace() || linkage == Linkage::Internal ||
+           linkage == Linkage::UniqueExternal;
+  }
+  /// Of an instance of a class template.
+  void check_name(const CXXRecordDecl* record, const CXXRecordDecl* pattern) {
+    const auto* const instance = dyn_cast<ClassTemplateSpecializationDecl>(record);
+    if (instance == nullptr || !is_of_unnamed_namespace(instance)) return;
+    const SourceLocation at = instance->getPointOfInstantiation();
+    refuse(
+        key_of(pattern->getDefinition()), at.isValid() ? at : record->getLocation(),
+        record->getQualifiedNameAsString() +
+            ": an argument of the template is in an unnamed namespace, and a log knows functions "
+            "by their names: give the namespace a name");
+  }
+  /// A method of some instance that is written, or instantiated, by itself.
+  void check_specialization(const CXXMethodDecl* method) {
+    const auto* const pattern =
+        dyn_cast_or_null<CXXMethodDecl>(method->getInstantiatedFromMemberFunction());
+    if (pattern == nullptr) return;
+    const TemplateSpecializationKind kind = method->getTemplateSpecializationKind();
+    const auto* const of = dyn_cast<ClassTemplateSpecializationDecl>(method->getParent());
+    const bool is_by_itself =
+        kind == TSK_ExplicitInstantiationDeclaration || kind == TSK_ExplicitInstantiationDefinition
+            ? of != nullptr && of->getSpecializationKind() == TSK_ImplicitInstantiation
+            : kind == TSK_ExplicitSpecialization;
+    if (!is_by_itself) return;
+    refuse(place_key(places_, pattern),
+           kind == TSK_ExplicitSpecialization ? method->getLocation()
+                                              : method->getPointOfInstantiation(),
+           unit_.signature_of(pattern) +
+               ": is written or instantiated here for some arguments of the template: do that with "
+               "the class");
+  }
+  void refuse(const std::string& key, SourceLocation at, const std::string& text) {
+    model_.refusals.insert({key, Refusal{places_.spot(at), text}});
   }
 
   static bool becomes_static(const CXXMethodDecl* method) {
@@ -451,7 +558,7 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     }
     found.open = braces->first + 1;
     found.close = braces->second - 1;
-    if (record->isInAnonymousNamespace())
+    if (is_of_unnamed_namespace(record))
       refuse(record->getLocation(),
              "the class is in an unnamed namespace, and a log knows functions by their names: give "
              "the namespace a name");
@@ -486,7 +593,32 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
       found_conditional = true;
     }
     for (const Decl* each : record->decls()) add_member(found, each);
+    add_names_of_bases(record, found.names_outside);
+    for (const char* name : {"defer", "inst"})
+      if (found.names.contains(name) || found.names_outside.contains(name))
+        refuse(record->getLocation(), std::string("the class or a base class has a member ") +
+                                          name + ", as POBase has: give it another name");
+    for (const DeclContext* each = record->getDeclContext(); each->isRecord();
+         each = each->getParent()) {
+      add_names_in(cast<CXXRecordDecl>(each), found.names_outside);
+      add_names_of_bases(cast<CXXRecordDecl>(each), found.names_outside);
+    }
     model_.classes.emplace(key_of(record), std::move(found));
+  }
+
+  static void add_names_in(const CXXRecordDecl* record, std::set<std::string>& names) {
+    const auto all = record->lookups();
+    for (auto at = all.begin(); at != all.end(); ++at)
+      if (at.getLookupName().isIdentifier()) names.insert(at.getLookupName().getAsString());
+  }
+  /// But for those of classes that are in the model.
+  void add_names_of_bases(const CXXRecordDecl* record, std::set<std::string>& names) const {
+    for (const CXXBaseSpecifier& each : record->bases()) {
+      const CXXRecordDecl* const base = each.getType()->getAsCXXRecordDecl();
+      if (base == nullptr || !base->hasDefinition() || is_pobase(base)) continue;
+      if (!is_ours(base)) add_names_in(base->getDefinition(), names);
+      add_names_of_bases(base->getDefinition(), names);
+    }
   }
 
   void add_member(ModelClass& found, const Decl* each) {
@@ -561,8 +693,10 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     for (unsigned i = 0; i < count; ++i) {
       const QualType one = a->getParamDecl(i)->getType().getCanonicalType().getUnqualifiedType();
       const QualType other = b->getParamDecl(i)->getType().getCanonicalType().getUnqualifiedType();
-      // In a template they may be the same of some arguments.
-      if (one != other && !one->isDependentType() && !other->isDependentType()) return false;
+      // In a template they may be the same of some arguments, and another number converts to both.
+      if (one != other && !one->isDependentType() && !other->isDependentType() &&
+          !(one->isArithmeticType() && other->isArithmeticType()))
+        return false;
     }
     return true;
   }
@@ -604,6 +738,7 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     const QualType type = method->getReturnType();
     if (type->isVoidType() || type->isDependentType()) return;
     const std::string said = type.getAsString(unit_.policy());
+    std::string path;
     if (type->isReferenceType() || type->isAnyPointerType()) {
       found.refusals.push_back({found.at, "answers with an address (" + said +
                                               "), and what it leads to changes with later calls: "
@@ -615,6 +750,10 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
       found.refusals.push_back({found.at, "answers with what is not trivially copyable (" + said +
                                               "): answer with a struct of numbers and fixed "
                                               "arrays"});
+    } else if (has_pointer(type, path)) {
+      found.refusals.push_back({found.at, "answers with an address (" + said + ", " + path +
+                                              "), and what it leads to changes with later calls: "
+                                              "answer with values, or make the method private"});
     } else if (places_.context().getTypeSizeInChars(type).getQuantity() > 48) {
       found.refusals.push_back(
           {found.at, "answers with " +
@@ -629,6 +768,7 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
       Argument found;
       found.name = each->getNameAsString();
       found.at = places_.spot(each->getLocation());
+      found.is_const = each->getType().isConstQualified();
       const QualType written = each->getOriginalType();
       found.refused =
           places_.why_not_logged(written->isArrayType() ? each->getType() : written, found.name);
@@ -659,22 +799,38 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
       for (const Token& token : places_.tokens(each->getLocation(), begin->first, type_end))
         if (!token.is_comment) found.name_at = token.end;
       found.type = type_text(each, begin->first, found.name_at);
+      if (found.refused.empty() && (found.type.empty() || each->isParameterPack()))
+        found.refused = each->isParameterPack()
+                            ? "takes any number of arguments: write a method for each"
+                            : "an argument has parentheses around its name: leave them out";
       all.push_back(std::move(found));
     }
     return all;
   }
 
-  /// With the spaces before them, but for the line's end that ends a comment.
+  /// The token of (void).
+  std::optional<Edit> nothing_between(const CXXMethodDecl* method, unsigned open, unsigned close) {
+    if (method->getNumParams() > 0) return std::nullopt;
+    for (const Token& each : places_.tokens(method->getLocation(), open, close))
+      if (!each.is_comment) return Edit{each.begin, each.end, ""};
+    return std::nullopt;
+  }
+
+  /// With the spaces before them, but for the line's end that ends a comment. What is behind an
+  /// arrow is of the result.
   Edits dropped(const CXXMethodDecl* method, unsigned begin, unsigned end) {
     const StringRef text = places_.text(method->getLocation());
     Edits found;
     int nested = 0;
     bool was_line_comment = false;
+    bool is_result = false;
     for (const Token& each : places_.tokens(method->getLocation(), begin, end)) {
       const bool behind_line_comment = std::exchange(
           was_line_comment, each.is_comment && StringRef(each.text).starts_with("//"));
       nested += each.text == "(" ? 1 : each.text == ")" ? -1 : 0;
-      if (nested != 0 || (each.text != "const" && each.text != "override" && each.text != "final"))
+      if (nested == 0 && each.text == "->") is_result = true;
+      if (nested != 0 ||
+          (each.text != "override" && each.text != "final" && (each.text != "const" || is_result)))
         continue;
       unsigned first = each.begin;
       while (!behind_line_comment && first > begin && isspace(text[first - 1])) --first;
@@ -689,53 +845,58 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     text += token.text;
   }
 
-  /// Without const, comments and attributes.
+  /// Without const, comments and attributes; "" where these tokens alone are no type.
   std::string type_text(const ParmVarDecl* parameter, unsigned begin, unsigned end) {
     std::string text;
     unsigned last = begin;
     unsigned brackets = 0;
-    int nested = 0;
+    int angles = 0;
+    int parentheses = 0;
     for (const Token& each : places_.tokens(parameter->getLocation(), begin, end)) {
-      const bool is_const = each.text == "const" && nested == 0;
-      nested += each.text == "<" ? 1 : each.text == ">" ? -1 : each.text == ">>" ? -2 : 0;
+      const bool is_outside = angles == 0 && parentheses == 0;
+      const bool is_const = each.text == "const" && is_outside;
+      parentheses += each.text == "(" ? 1 : each.text == ")" ? -1 : 0;
+      if (parentheses == 0)
+        angles += each.text == "<" ? 1 : each.text == ">" ? -1 : each.text == ">>" ? -2 : 0;
       if (each.is_comment || is_const || each.text == "register") continue;
-      if (each.text == "[" && nested == 0) ++brackets;
+      if (each.text == "[" && is_outside) ++brackets;
       if (brackets == 0) append(text, each, last);
-      if (each.text == "]" && nested == 0) --brackets;
+      if (each.text == "]" && is_outside) --brackets;
       last = each.end;
     }
-    return text;
+    return angles == 0 && parentheses == 0 ? text : "";
   }
 
   void describe_text(const CXXMethodDecl* method, ModelMethod& found) {
     const FunctionTypeLoc type = method->getFunctionTypeLoc();
-    const auto fail = [&] {
+    const auto fail = [&](const std::string& why) {
       found.is_written = false;
-      const Refusal refusal{
-          found.at, type.isNull() ? "is declared by the name of a type: write its arguments out"
-                                  : "is in a macro: write out what that stands for"};
-      found.refusals.push_back(refusal);
-      found.static_refusals.push_back(refusal);
+      found.refusals.push_back({found.at, why});
+      found.static_refusals.push_back({found.at, why});
     };
-    if (type.isNull()) return fail();
+    if (type.isNull()) return fail("is declared by the name of a type: write its arguments out");
     const auto begin = places_.range(method->getBeginLoc());
     const auto name = places_.range(method->getLocation());
     const auto open = places_.range(type.getLParenLoc());
     const auto close = places_.range(type.getRParenLoc());
-    if (!begin || !name || !open || !close) return fail();
+    if (!begin || !name || !open || !close) return fail(kInAMacro);
     const StringRef text = places_.text(method->getLocation());
     found.begin = begin->first;
     for (const Attr* each : method->attrs()) {
       if (each->isImplicit() || !each->isStandardAttributeSyntax() || isa<AnnotateAttr>(each))
         continue;
       const auto at = places_.range(each->getRange());
-      if (at && !isa<FinalAttr>(each) && !isa<OverrideAttr>(each))
-        found.attributes += "[[" + text.slice(at->first, at->second).str() + "]] ";
+      if (!at || isa<FinalAttr, OverrideAttr>(each)) continue;
+      const StringRef before = text.take_front(at->first);
+      if (before.substr(before.rfind("[[")).contains("using"))
+        return fail("has attributes of a [[using ...]]: write the namespace before each");
+      found.attributes += "[[" + text.slice(at->first, at->second).str() + "]] ";
     }
     found.begin = with_attributes(method, text, found.begin);
     found.specifiers = begin->first;
     found.open = open->second;
     found.close = close->first;
+    found.nothing = nothing_between(method, found.open, found.close);
     found.arguments = arguments_of(method);
     if (found.arguments.empty())
       found.comments += places_.comments(method->getLocation(), found.open, found.close);
@@ -749,19 +910,35 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
       else if (each.text != "inline" && each.text != "constexpr") append(found.result, each, last);
       last = each.end;
     }
+    if (std::ranges::count(found.result, '(') != std::ranges::count(found.result, ')'))
+      return fail("has parentheses around its name: leave them out");
     if (found.result == "auto") found.result = method->getReturnType().getAsString(unit_.policy());
-    // Behind the arguments.
+    if (const std::string why = describe_tail(method, found); !why.empty()) return fail(why);
+    if (method->doesThisDeclarationHaveABody()) {
+      found.body = body_of(places_, method);
+      found.end = found.body->end;
+      for (const Token& each :
+           places_.tokens(method->getLocation(), found.end, static_cast<unsigned>(text.size()))) {
+        if (each.text == ";") found.end = each.end;  // one too many
+        break;
+      }
+    }
+  }
+
+  /// What stands behind the arguments. Returns why that cannot be changed; "": it can.
+  std::string describe_tail(const CXXMethodDecl* method, ModelMethod& found) {
     const bool has_body = method->doesThisDeclarationHaveABody();
     found.tail_end = found.close + 1;
-    unsigned limit = static_cast<unsigned>(text.size());
+    unsigned limit = static_cast<unsigned>(places_.text(method->getLocation()).size());
     if (has_body) {
       const auto body = places_.range(method->getBody()->getBeginLoc());
-      if (!body) return fail();
+      if (!body) return kInAMacro;
       limit = body->first;
     }
     std::string keeps;
-    last = found.close;
+    unsigned last = found.close;
     int nested = 0;
+    int angles = 0;
     bool in_noexcept = false;
     for (const Token& each : places_.tokens(method->getLocation(), found.close + 1, limit)) {
       if (each.text == ";" && nested == 0) {
@@ -773,27 +950,30 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
         continue;
       }
       nested += each.text == "(" ? 1 : each.text == ")" ? -1 : 0;
-      if (each.text == "noexcept") in_noexcept = true;
+      if (each.text == "noexcept" || each.text == "throw") in_noexcept = true;
       else if (in_noexcept && nested == 0 && each.text != ")") in_noexcept = false;
       if (in_noexcept) append(keeps, each, last);
       last = each.end;
       if (each.text == "override" || each.text == "final") found.after += " " + each.text;
-      if (each.text == ",")
+      angles += each.text == "<" ? 1 : each.text == ">" ? -1 : each.text == ">>" ? -2 : 0;
+      if (each.text == "," && nested == 0 && angles == 0)
         found.refusals.push_back({found.at, "is declared with others: write a line for each"});
     }
     found.noexcept_text = keeps.empty() ? "" : " " + keeps;
     found.dropped = dropped(method, found.close + 1, limit);
+    const std::size_t specifiers = std::size_t{method->isConst()} +
+                                   std::size_t{method->hasAttr<OverrideAttr>()} +
+                                   std::size_t{method->hasAttr<FinalAttr>()};
+    const bool is_quiet =
+        method->getType()->castAs<FunctionProtoType>()->getExceptionSpecType() != EST_None;
+    if (found.dropped.size() != specifiers)
+      return "has const, override or final in a macro: write out what that stands for";
+    if (is_quiet != !keeps.empty())
+      found.refusals.push_back(
+          {found.at, "has noexcept in a macro: write out what that stands for"});
     found.tail_end = limit;
     found.end = limit + 1;
-    if (has_body) {
-      found.body = body_of(places_, method);
-      found.end = found.body->end;
-      for (const Token& each :
-           places_.tokens(method->getLocation(), found.end, static_cast<unsigned>(text.size()))) {
-        if (each.text == ";") found.end = each.end;  // one too many
-        break;
-      }
-    }
+    return "";
   }
 
   /// What is said of the function, and names what it has no more.
@@ -848,11 +1028,12 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     for (auto& [at, mention] : mentions_)
       if (!callers_.contains(at) && !others_.contains(at)) model_.mentions.insert(mention);
     for (auto& [at, caller] : callers_) {
-      if (others_.contains(at))
-        caller.refused =
-            "is called here in a template, of objects of other classes as well: write "
-            "a function for these";
       model_.callers.insert(caller);
+    }
+    for (const unsigned at : others_) {
+      if (!dependent_.contains(at)) continue;
+      const Spot spot = places_.spot(SourceLocation::getFromRawEncoding(at));
+      model_.others.insert({spot.file, spot.offset});
     }
     for (const CXXMethodDecl* method : pending_) {
       ModelClass* const of = class_of(method->getParent());
@@ -875,23 +1056,30 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     const auto open = places_.range(type.isNull() ? SourceLocation() : type.getLParenLoc());
     const auto close = places_.range(type.isNull() ? SourceLocation() : type.getRParenLoc());
     const auto body = places_.range(method->getBody()->getBeginLoc());
-    if (!name || !open || !close || !body) {
-      const Refusal refusal{places_.spot(method->getLocation()),
-                            "is in a macro: write out what that stands for"};
+    const auto refuse = [&](const std::string& why) {
+      const Refusal refusal{places_.spot(method->getLocation()), why};
       found.refusals.push_back(refusal);
       found.static_refusals.push_back(refusal);
-      return;
-    }
+    };
+    if (!name || !open || !close || !body) return refuse(kInAMacro);
     found.outer = OuterDefinition{
         .at = places_.spot(method->getLocation()),
         .name_begin = name->first,
         .name_end = name->second,
         .open = open->second,
         .close = close->first,
+        .nothing = nothing_between(method, open->second, close->first),
         .tail_end = body->first,
         .arguments = arguments_of(method),
         .comments = places_.comments(method->getLocation(), open->second, close->first),
         .dropped = dropped(method, close->second, body->first)};
+    if (found.outer->dropped.size() != std::size_t{method->isConst()})
+      refuse("has const in a macro: write out what that stands for");
+    for (const ParmVarDecl* each : method->parameters())
+      if (each->hasDefaultArg() && !each->hasInheritedDefaultArg())
+        found.refusals.push_back({places_.spot(each->getLocation()),
+                                  "the argument " + each->getNameAsString() +
+                                      " has its default here: write that in the class"});
     found.body = body_of(places_, method);
   }
 
@@ -902,10 +1090,13 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
   const FieldDecl* member_ = nullptr;          ///< that is initialized in its class
   unsigned blocks_ = 0;                        ///< how many are around
   unsigned noexcepts_ = 0;                     ///< operators and requirements that are around
-  unsigned questions_ = 0;                     ///< requires-expressions and decltypes
+  unsigned questions_ = 0;                     ///< requires-expressions, decltypes and the like
+  unsigned constants_ = 0;                     ///< of what is known when the program is compiled
+  std::set<const Stmt*> clauses_;              ///< of requires
   std::map<unsigned, Mention> mentions_;       ///< by their places
   std::multimap<unsigned, Caller> callers_;    ///< by their places
   std::set<unsigned> others_;                  ///< places of calls of other classes' methods
+  std::set<unsigned> dependent_;               ///< places of calls in templates
   std::vector<const CXXMethodDecl*> pending_;  ///< until all classes are known
 };
 
@@ -967,7 +1158,9 @@ void Model::join(Model&& unit) {
     at->second.others.merge(each.others);
   }
   callers.merge(unit.callers);
+  others.merge(unit.others);
   mentions.merge(unit.mentions);
+  refusals.merge(unit.refusals);
   names.merge(unit.names);
   threads.merge(unit.threads);
 }

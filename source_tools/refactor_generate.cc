@@ -57,7 +57,7 @@ struct Plans {
       if (!methods.at(key)->body) continue;
       for (const InnerCall& each : methods.at(key)->body->calls) {
         const auto at = plans.find(each.callee);
-        if (at == plans.end()) continue;
+        if (at == plans.end() || methods.at(each.callee)->name.starts_with("simpo")) continue;
         if (owners.at(each.callee) != owners.at(key)) serve_others.insert(owners.at(each.callee));
         if (at->second.role != Role::kStays) continue;
         at->second.role = Role::kHelper;
@@ -82,6 +82,20 @@ struct Plans {
         }
       }
     }
+  }
+
+  bool takes_root(const std::string& key) const {
+    const auto at = plans.find(key);
+    return at != plans.end() && at->second.role != Role::kStays &&
+           (at->second.role == Role::kPersistent || at->second.uses_root);
+  }
+
+  /// Whether any class that one derives from, or from which one derives, has it.
+  template <class Has>
+  bool any_related(const ModelClass& of, const Has& has) const {
+    return std::ranges::any_of(model.classes, [&](const auto& each) {
+      return are_related(each.second, of) && has(each.second);
+    });
   }
 
   /// That one derives from the other, or both from one, perhaps by others.
@@ -211,7 +225,8 @@ class ClassWriter {
     // Without a number, if that is free.
     const auto free = [&](const std::string& name, const std::string& counted) {
       const auto is_taken = [&](const std::string& each) {
-        return taken.contains(each) || elsewhere.contains(each) || all_.model.names.contains(each);
+        return taken.contains(each) || elsewhere.contains(each) ||
+               all_.model.names.contains(each) || is_outside(each);
       };
       std::string found = name;
       for (int i = 2; is_taken(found); ++i) found = counted + std::to_string(i);
@@ -226,9 +241,9 @@ class ClassWriter {
       taken.insert(method.name);
       if (plan.role != Role::kHelper) continue;
       std::string shape = method.name + "(";
-      for (const Argument& each : method.arguments) shape += each.type + ",";
+      shape += shape_of(method);
       auto& same = helpers[shape];
-      if (class_.names.contains(method.name)) {  // a static one, which the root would be handed to
+      if (needs_own_name(key)) {
         plan.function = free(method.name + "_of_root", method.name + "_of_root_");
         taken.insert(plan.function);
       } else if (!same.empty()) {
@@ -252,6 +267,32 @@ class ClassWriter {
   }
 
  private:
+  static std::string shape_of(const ModelMethod& method) {
+    std::string shape;
+    for (const Argument& each : method.arguments) shape += each.type + ",";
+    return shape;
+  }
+
+  /// Whether a call of the helper could be one of another function of its name, now that the root
+  /// is its first argument, or that the object, const or not, is none any more.
+  bool needs_own_name(const std::string& key) const {
+    const ModelMethod& method = at(key);
+    const bool uses_root = plans_.at(key).uses_root;
+    if (uses_root && class_.names.contains(method.name)) return true;
+    return std::ranges::any_of(in_order_, [&](const std::string& each) {
+      const ModelMethod& other = at(each);
+      return other.name == method.name && all_.role_of(each) != Role::kPersistent &&
+             shape_of(other) != shape_of(method) &&
+             (uses_root || other.is_const != method.is_const);
+    });
+  }
+
+  /// In a base class that is not in the model, or around the class.
+  bool is_outside(const std::string& name) const {
+    return all_.any_related(
+        class_, [&](const ModelClass& each) { return each.names_outside.contains(name); });
+  }
+
   void refuse(const Spot& at, const std::string& text) {
     result_.refusals.push_back(at.text() + ": " + text);
   }
@@ -285,8 +326,7 @@ class ClassWriter {
             }))
           refuse(method.at, of + "is there once more without const, and calls that are logged are "
                                  "of no const object: give one another name");
-        if (all_.model.names.contains("simpo_" + method.name) ||
-            class_.names.contains("simpo_" + method.name))
+        if (has_other_wrapper(method))
           refuse(method.at, of + "would be simpo_" + method.name +
                                 ", which something else is called as well: give it another name");
         for (const Argument& each : method.arguments)
@@ -297,12 +337,27 @@ class ClassWriter {
         if (method.is_virtual)
           refuse(method.at, of + "is virtual, and becomes a function of this class: make it one");
       }
-      if (!method.body)
+      if (!method.body && method.is_written)
         refuse(method.at, of + "its body is in no source that was given: name that as well");
-      else refuse(method.body->refusals, of);
-      if (method.body && plan.function != method.name) refuse(method.body->refusals_if_renamed, of);
+      if (!method.body) continue;
+      refuse(method.body->refusals, of);
+      if (plan.function != method.name) refuse(method.body->refusals_if_renamed, of);
+      for (const InnerCall& each : method.body->calls)
+        if (!each.refused.empty() && all_.role_of(each.callee) == Role::kPersistent)
+          refuse(each.at, of + at(each.callee).name + " " + each.refused);
     }
     for (const auto& [offset, body] : class_.others) refuse_calls(body, class_.name + ": ");
+  }
+
+  /// Whether its wrapper would be beside something else of that name, or hide it.
+  bool has_other_wrapper(const ModelMethod& method) const {
+    const std::string name = "simpo_" + method.name;
+    return all_.model.names.contains(name) || is_outside(name) ||
+           all_.any_related(class_, [&](const ModelClass& each) {
+             return each.names.contains(name) ||
+                    std::ranges::any_of(
+                        each.methods, [&](const auto& other) { return other.second.name == name; });
+           });
   }
 
   /// Of a body that stays, calls that cannot become those of wrappers.
@@ -315,11 +370,17 @@ class ClassWriter {
                             " is called depends on the arguments of the template: give the "
                             "methods different names");
     // Wrappers may throw.
-    for (const InnerCall& each : body.calls)
-      if (each.asks_noexcept && all_.role_of(each.callee) == Role::kPersistent)
+    for (const InnerCall& each : body.calls) {
+      if (all_.role_of(each.callee) != Role::kPersistent) continue;
+      if (each.asks_noexcept)
         refuse(each.at, of + at(each.callee).name +
                             " is asked for noexcept here, which a call that is logged is not: "
                             "leave the question out");
+      if (each.of_const)
+        refuse(each.at, of + at(each.callee).name +
+                            " is called of a const object, and calls that are logged change it: "
+                            "leave out const in this method");
+    }
   }
 
   void refuse_what_throws(const ModelMethod& method, const std::string& of) {
@@ -395,7 +456,7 @@ class ClassWriter {
         edits.push_back({each.name, each.end, wrapper_of(each.callee)});
         continue;
       }
-      const bool takes_root = plan.role == Role::kPersistent || plan.uses_root;
+      const bool takes_root = all_.takes_root(each.callee);
       const ModelClass& owner = *all_.owners.at(each.callee);
       const std::string of = owner.name.substr(owner.name.rfind(':') + 1) + "::";
       const bool is_inherited = &owner != &class_;
@@ -428,27 +489,45 @@ class ClassWriter {
       const auto& arguments = method.outer ? method.outer->arguments : method.arguments;
       std::string copying;
       for (const std::size_t each : copies)
-        copying += fmt::format("\n{} {} = {}.{};", method.arguments[each].type,
-                               arguments[each].name, context, field_of(method, each));
+        copying += fmt::format("\n{}{} {} = {}.{};", arguments[each].is_const ? "const " : "",
+                               method.arguments[each].type, arguments[each].name, context,
+                               field_of(method, each));
       if (!copying.empty()) edits.push_back({body.begin + 1, body.begin + 1, copying});
       for (const Body::Use& each : body.uses)
         if (!copies.contains(each.parameter))
           edits.push_back({each.begin, each.end, context + "." + field_of(method, each.parameter)});
     }
     edits.insert(edits.end(), body.edits.begin(), body.edits.end());
+    for (const Body::Capture& each : body.captures)
+      edits.push_back(needs_root(body, each) ? Edit{each.begin, each.end, "poroot"}
+                                             : Edit{each.without_begin, each.without_end, ""});
     rewrite_calls(body, edits, true);
     return edits;
+  }
+
+  bool needs_root(const Body& body, const Body::Capture& lambda) const {
+    const auto is_inside = [&](unsigned at) {
+      return lambda.lambda_begin < at && at < lambda.lambda_end;
+    };
+    return std::ranges::any_of(body.roots, is_inside) ||
+           std::ranges::any_of(body.calls, [&](const InnerCall& each) {
+             return is_inside(each.begin) && each.is_evaluated && all_.takes_root(each.callee);
+           });
   }
 
   /// What an argument of the wrapper is called.
   std::string argument_of(const ModelMethod& method, std::size_t i) const {
     if (!method.arguments[i].name.empty()) return method.arguments[i].name;
-    if (method.outer && !method.outer->arguments[i].name.empty())
-      return method.outer->arguments[i].name;
+    const auto is_anothers = [&](const std::string& name) {
+      return std::ranges::any_of(method.arguments,
+                                 [&](const Argument& each) { return each.name == name; });
+    };
+    if (method.outer) {
+      const std::string& there = method.outer->arguments[i].name;
+      if (!there.empty() && !is_anothers(there)) return there;
+    }
     std::string name = "argument" + std::to_string(i + 1);
-    while (std::ranges::any_of(method.arguments,
-                               [&](const Argument& each) { return each.name == name; }))
-      name += '_';
+    while (is_anothers(name)) name += '_';
     return name;
   }
 
@@ -527,10 +606,9 @@ class ClassWriter {
 
   /// Something else has the name of the library's hint.
   bool is_all_hidden() const {
-    return all_.model.names.contains("ALL") ||
-           std::ranges::any_of(all_.model.classes, [&](const auto& each) {
-             return each.second.words.contains("ALL") && all_.are_related(each.second, class_);
-           });
+    return all_.model.names.contains("ALL") || is_outside("ALL") ||
+           all_.any_related(class_,
+                            [](const ModelClass& each) { return each.words.contains("ALL"); });
   }
 
   std::string wrapper(const ModelMethod& method, const Plan& plan) {
@@ -567,7 +645,7 @@ class ClassWriter {
   void write_helper(const ModelMethod& method, const Plan& plan) {
     Edits& edits = edits_[method.at.file];
     edits.push_back({method.specifiers, method.specifiers, "static "});
-    put_root(method.open, method.arguments, plan, edits);
+    put_root(method, plan, edits);
     if (plan.function != method.name)
       edits.push_back({method.at.offset,
                        method.at.offset + static_cast<unsigned>(method.name.size()),
@@ -576,7 +654,7 @@ class ClassWriter {
     if (!method.body) return;  // refused
     Edits& there = edits_[method.body->file];
     if (method.outer) {
-      put_root(method.outer->open, method.arguments, plan, there);
+      put_root(*method.outer, plan, there);
       if (plan.function != method.name)
         there.push_back({method.outer->name_begin, method.outer->name_end, plan.function});
       there.insert(there.end(), method.outer->dropped.begin(), method.outer->dropped.end());
@@ -585,10 +663,12 @@ class ClassWriter {
     there.insert(there.end(), inner.begin(), inner.end());
   }
 
-  static void put_root(unsigned open, const std::vector<Argument>& arguments, const Plan& plan,
-                       Edits& edits) {
-    if (plan.uses_root)
-      edits.push_back({open, open, arguments.empty() ? "void* poroot" : "void* poroot, "});
+  /// Of a method, or of its definition out of the class.
+  static void put_root(const auto& function, const Plan& plan, Edits& edits) {
+    if (!plan.uses_root) return;
+    if (function.nothing) edits.push_back(*function.nothing);
+    edits.push_back({function.open, function.open,
+                     function.arguments.empty() ? "void* poroot" : "void* poroot, "});
   }
 
   const ModelClass& class_;
@@ -601,8 +681,24 @@ class ClassWriter {
   std::vector<std::string> in_order_;
 };
 
+void refuse_elsewhere(const Model& model, const Plans& all, Refactored& result) {
+  for (const auto& [key, each] : model.refusals) {
+    const auto found = model.classes.find(key);
+    const bool is_done = key.empty() || all.role_of(key) != Role::kStays ||
+                         (found != model.classes.end() &&
+                          std::ranges::any_of(found->second.methods, [&](const auto& method) {
+                            return all.role_of(method.first) != Role::kStays;
+                          }));
+    if (is_done) result.refusals.push_back(each.at.text() + ": " + each.text);
+  }
+}
+
 void write_callers(const Model& model, const Plans& all, bool rewrites,
                    std::map<std::string, Edits>& edits, Refactored& result) {
+  std::set<std::pair<std::string, unsigned>> others = model.others;
+  for (const Caller& each : model.callers)
+    if (!each.in_class && all.role_of(each.callee) == Role::kStays)
+      others.insert({each.at.file, each.at.offset});
   for (const Caller& each : model.callers) {
     const Role role = all.role_of(each.callee);
     if (role == Role::kStays) continue;
@@ -620,6 +716,12 @@ void write_callers(const Model& model, const Plans& all, bool rewrites,
     }
     if (!each.in_class) result.callers.push_back(each);
     if (!rewrites && !each.in_class) continue;
+    if (others.contains({each.at.file, each.at.offset})) {
+      result.refusals.push_back(each.at.text() + ": " + name +
+                                " is called here in a template, of objects of other classes as "
+                                "well: write a function for these");
+      continue;
+    }
     if (!each.refused.empty()) {
       result.refusals.push_back(each.at.text() + ": " + name + " " + each.refused);
       continue;
@@ -638,14 +740,23 @@ void write_callers(const Model& model, const Plans& all, bool rewrites,
           "they have by another name, or rewrite the calls by hand, without --callers");
 }
 
-void write_threads(const Model& model, std::map<std::string, Edits>& edits, Refactored& result) {
+void write_threads(const Model& model, const Plans& all, std::map<std::string, Edits>& edits,
+                   Refactored& result) {
   for (const ThreadStart& each : model.threads) {
+    if (all.role_of(each.within) != Role::kStays) continue;
+    if (each.in_a_macro) {
+      result.refusals.push_back(each.at.text() +
+                                ": pthread_create has to be changed, and is in a macro: write out "
+                                "what the macro stands for");
+      continue;
+    }
     Edits& there = edits[each.at.file];
     there.push_back({each.at.offset, each.name_end, "pthread_create_simpo"});
     there.push_back({each.close, each.close, ", 0"});
     ++result.threads;
     if (each.is_known) continue;
-    const unsigned behind = behind_includes(text_of_file(each.at.file, result.wrong));
+    const unsigned behind =
+        behind_includes(text_of_file(each.at.file, result.wrong), each.at.offset);
     const Edit include{behind, behind, "\n#include <perdura/compat/simpo.hpp>\n"};
     if (std::ranges::find(there, include) == there.end()) there.push_back(include);
   }
@@ -663,11 +774,12 @@ std::map<std::string, Edits> edits_of(const Model& model, const Verdicts& verdic
     writers.emplace_back(each, all, verdicts, directives, edits, result);
   for (ClassWriter& each : writers) each.choose_roles();
   all.find_helpers();
-  for (ClassWriter& each : writers) each.choose_names();
   all.find_uses_of_root();
+  for (ClassWriter& each : writers) each.choose_names();
+  refuse_elsewhere(model, all, result);
   for (ClassWriter& each : writers) each.write();
   write_callers(model, all, options.callers, edits, result);
-  if (options.callers) write_threads(model, edits, result);
+  if (options.callers) write_threads(model, all, edits, result);
   std::ranges::sort(result.refusals);
   const auto same = std::ranges::unique(result.refusals);
   result.refusals.erase(same.begin(), same.end());

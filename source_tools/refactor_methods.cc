@@ -242,7 +242,7 @@ void write_state(const State& state, const std::map<std::string, const Classifie
   if (state.is_known) return;
   const std::string text = text_of_file(state.behind.file, result.wrong);
   if (text.find("#include <perdura/objects.hpp>") != text.npos) return;
-  const unsigned behind = behind_includes(text);
+  const unsigned behind = behind_includes(text, state.behind.offset);
   const Edit include{behind, behind, "\n#include <perdura/objects.hpp>\n"};
   if (std::ranges::find(there, include) == there.end()) there.push_back(include);
 }

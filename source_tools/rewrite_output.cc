@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <set>
 
 namespace perdura::source {
@@ -35,36 +36,85 @@ struct Step {
   std::size_t after;
 };
 
-/// By the longest common subsequence of what lies between the same lines at both ends.
+/// Pairs of lines of a longest common subsequence, in order. A table of all pairs would need more
+/// memory than there is for large files; so the middle is found by two rows of it, and each side by
+/// itself (Hirschberg, CACM 18(6), 1975).
+class CommonLines {
+ public:
+  std::vector<std::pair<std::size_t, std::size_t>> found;
+
+  CommonLines(const Lines& before, const Lines& after) {
+    std::map<std::string, std::size_t> numbers;
+    const auto number = [&](const Lines& lines) {
+      std::vector<std::size_t> all;
+      for (const std::string& each : lines)
+        all.push_back(numbers.try_emplace(each, numbers.size()).first->second);
+      return all;
+    };
+    a_ = number(before);
+    b_ = number(after);
+    find(0, a_.size(), 0, b_.size());
+  }
+
+ private:
+  void find(std::size_t a, std::size_t a_end, std::size_t b, std::size_t b_end) {
+    for (; a < a_end && b < b_end && a_[a] == b_[b]; ++a, ++b) found.emplace_back(a, b);
+    std::size_t tail = 0;
+    for (; a < a_end && b < b_end && a_[a_end - 1] == b_[b_end - 1]; --a_end, --b_end) ++tail;
+    if (a_end - a == 1) {
+      const auto at = std::find(b_.begin() + static_cast<long>(b),
+                                b_.begin() + static_cast<long>(b_end), a_[a]) -
+                      b_.begin();
+      if (static_cast<std::size_t>(at) < b_end) found.emplace_back(a, at);
+    } else if (a < a_end && b < b_end) {
+      const std::size_t middle = a + (a_end - a) / 2;
+      const std::size_t columns = b_end - b;
+      const auto before = lengths(middle - a, columns, [&](std::size_t i, std::size_t j) {
+        return a_[a + i] == b_[b + j];
+      });
+      const auto behind = lengths(a_end - middle, columns, [&](std::size_t i, std::size_t j) {
+        return a_[a_end - 1 - i] == b_[b_end - 1 - j];
+      });
+      std::size_t best = 0;
+      for (std::size_t j = 1; j <= columns; ++j)
+        if (before[j] + behind[columns - j] > before[best] + behind[columns - best]) best = j;
+      find(a, middle, b, b + best);
+      find(middle, a_end, b + best, b_end);
+    }
+    for (; tail > 0; --tail) found.emplace_back(a_end++, b_end++);
+  }
+
+  /// Of the longest common subsequences of all rows with the first 0, 1, … columns.
+  template <class Equal>
+  static std::vector<unsigned> lengths(std::size_t rows, std::size_t columns, const Equal& equal) {
+    std::vector<unsigned> row(columns + 1);
+    for (std::size_t i = 0; i < rows; ++i) {
+      unsigned diagonal = 0;
+      for (std::size_t j = 0; j < columns; ++j) {
+        const unsigned above = row[j + 1];
+        row[j + 1] = equal(i, j) ? diagonal + 1 : std::max(row[j], above);
+        diagonal = above;
+      }
+    }
+    return row;
+  }
+
+  std::vector<std::size_t> a_, b_;  ///< numbers of lines that are the same where the lines are
+};
+
 std::vector<Step> steps_between(const Lines& a, const Lines& b) {
-  std::size_t head = 0;
-  while (head < a.size() && head < b.size() && a[head] == b[head]) ++head;
-  std::size_t tail = 0;
-  while (tail < a.size() - head && tail < b.size() - head &&
-         a[a.size() - 1 - tail] == b[b.size() - 1 - tail])
-    ++tail;
-  const std::size_t rows = a.size() - head - tail;
-  const std::size_t columns = b.size() - head - tail;
-  std::vector<std::vector<unsigned>> common(rows + 1, std::vector<unsigned>(columns + 1, 0));
-  for (std::size_t i = rows; i-- > 0;)
-    for (std::size_t j = columns; j-- > 0;)
-      common[i][j] = a[head + i] == b[head + j] ? common[i + 1][j + 1] + 1
-                                                : std::max(common[i + 1][j], common[i][j + 1]);
   std::vector<Step> steps;
-  for (std::size_t i = 0; i < head; ++i) steps.push_back({' ', i, i});
   std::size_t i = 0;
   std::size_t j = 0;
-  while (i < rows || j < columns) {
-    if (i < rows && j < columns && a[head + i] == b[head + j]) {
-      steps.push_back({' ', head + i++, head + j++});
-    } else if (i < rows && (j == columns || common[i + 1][j] >= common[i][j + 1])) {
-      steps.push_back({'-', head + i++, head + j});
-    } else {
-      steps.push_back({'+', head + i, head + j++});
-    }
+  const auto go_to = [&](std::size_t row, std::size_t column) {
+    for (; i < row; ++i) steps.push_back({'-', i, j});
+    for (; j < column; ++j) steps.push_back({'+', i, j});
+  };
+  for (const auto& [row, column] : CommonLines(a, b).found) {
+    go_to(row, column);
+    steps.push_back({' ', i++, j++});
   }
-  for (std::size_t k = 0; k < tail; ++k)
-    steps.push_back({' ', a.size() - tail + k, b.size() - tail + k});
+  go_to(a.size(), b.size());
   return steps;
 }
 
@@ -109,7 +159,9 @@ std::string patch(const std::string& path, const std::string& before, const std:
   const Lines b = lines_of(after);
   const std::vector<Step> steps = steps_between(a, b);
   const std::string name = path.starts_with('/') ? path.substr(1) : path;
-  std::string text = "--- a/" + name + "\n+++ b/" + name + "\n";
+  // As git does it: without the tab the name would end at the space.
+  const std::string end = name.find(' ') != name.npos ? "\t\n" : "\n";
+  std::string text = "--- a/" + name + end + "+++ b/" + name + end;
   for (std::size_t i = 0; i < steps.size();) {
     if (steps[i].what == ' ') {
       ++i;

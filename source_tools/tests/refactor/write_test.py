@@ -1,7 +1,9 @@
 """Goal: files are written all or none: where one cannot be, all are as they were, the error names it,
 and nothing is left beside them. Files with CR LF keep them. Method: perdura-source refactor
 --in-place of two files, one of which is longer than a process may write, or whose folder may not be
-written; classify --write of a file with CR LF, and of one of which two units see different lines.
+written; classify --write of a file with CR LF, and of one of which two units see different lines;
+refactor of a template that two units call of other classes; of threads in a unit that includes
+nothing of the library; and patches of a file with a space in its name, and of a large one.
 
     write_test.py PERDURA_SOURCE SOURCE_FOLDER
 """
@@ -90,6 +92,78 @@ def check_two_sides(tool, root, folder):
     return wrong
 
 
+def check_two_units(tool, root, folder):
+    """A template that one unit calls with a class of the library, and another one with none."""
+    folder.mkdir()
+    (folder / "both.hpp").write_text(SMALL + "template <class T> void set(T& t) { t.set(1); }\n")
+    units = [folder / "one.cc", folder / "other.cc"]
+    units[0].write_text('#include "both.hpp"\nvoid one(Small& a) { set(a); }\n')
+    units[1].write_text('#include "both.hpp"\nstruct B { void set(int) {} };\n'
+                        "void other(B& b) { set(b); }\n")
+    for each in (units, units[::-1]):
+        done = run(tool, root, "refactor", "--callers", *each)
+        sentence = "both.hpp:8:39: set is called here in a template, of objects of other classes"
+        if done.returncode != 1 or sentence not in done.stderr:
+            return [f"two units: {done.returncode}: {done.stderr}"]
+    return []
+
+
+THREAD = """static void* work(void*) { return nullptr; }
+int start() {
+  pthread_t thread;
+  return pthread_create(&thread, nullptr, work, nullptr);
+}
+"""
+# What stands before and behind the #include that is added.
+HEADS = [("#include <pthread.h>\n", "#ifdef _WIN32\n#include <windows.h>\n#endif\n"),
+         ("// Of threads.\n#include <pthread.h>\n", "/* as in\n#include <no.h>\n*/\n"),
+         ("#ifndef GUARD\n#define GUARD\n#include <pthread.h>\n", "namespace a {}\n"),
+         ("#include <pthread.h>\n", "namespace a {\n#include \"none.inc\"\n}\n"),
+         ("\ufeff", "extern \"C\" {\n#include <pthread.h>\n}\n"),
+         ("\ufeff/* Of\n * threads. */\n", "\n// What works.\n#if 1\n#include <pthread.h>\n#endif\n")]
+
+
+def check_includes(tool, root, folder):
+    folder.mkdir()
+    (folder / "none.inc").write_text("")
+    (folder / "small.cc").write_text(SMALL.replace("#pragma once", ""))
+    wrong = []
+    for before, behind in HEADS:
+        unit = folder / "thread.cc"
+        unit.write_text(before + behind + THREAD + ("#endif\n" if "GUARD" in before else ""))
+        done = run(tool, root, "refactor", "--callers", "--output", folder / "done", unit,
+                   folder / "small.cc")
+        text = (folder / "done" / "thread.cc").read_text() if done.returncode == 0 else done.stderr
+        added = "#include <perdura/compat/simpo.hpp>\n"
+        if text.replace("\n", "").find((before + added + behind).replace("\n", "")) != 0:
+            wrong.append(f"#include: {text}")
+    return wrong
+
+
+def limit_memory():
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+
+
+def check_patches(tool, root, folder):
+    """--diff is what --in-place does, of a path with a space and of 18,000 lines."""
+    folder.mkdir()
+    file = folder / "large.hpp"
+    lines = "".join(f"inline int f{i}() {{ return {i}; }}\n" for i in range(18000))
+    file.write_text(SMALL + lines + SMALL.replace("#pragma once", "").replace("Small", "Last"))
+    done = run(tool, root, "refactor", "--diff", file, preexec_fn=limit_memory)
+    if done.returncode != 0:
+        return [f"--diff ends with {done.returncode}: {done.stderr}"]
+    copy = folder / "copy"
+    (copy / str(folder)[1:]).mkdir(parents=True)
+    (copy / str(file)[1:]).write_text(file.read_text())
+    applied = subprocess.run(["patch", "-p1", "-s", "-d", str(copy)], input=done.stdout,
+                             capture_output=True, text=True)
+    run(tool, root, "refactor", "--in-place", file)
+    if applied.returncode != 0 or (copy / str(file)[1:]).read_text() != file.read_text():
+        return [f"the patch does something else: {applied.stdout}{applied.stderr}{done.stdout[:3000]}"]
+    return []
+
+
 def main():
     tool, root = sys.argv[1], pathlib.Path(sys.argv[2])
     with tempfile.TemporaryDirectory() as name:
@@ -113,6 +187,9 @@ def main():
             wrong.append(f"is not written: {done.stderr}")
         wrong += check_crlf(tool, root, work)
         wrong += check_two_sides(tool, root, work)
+        wrong += check_two_units(tool, root, work / "units")
+        wrong += check_includes(tool, root, work / "includes")
+        wrong += check_patches(tool, root, work / "with a space")
         real, link = work / "real.cc", work / "link.cc"
         real.write_text(SMALL.replace("#pragma once", ""))
         link.symlink_to(real)
