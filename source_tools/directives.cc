@@ -74,6 +74,7 @@ std::set<std::size_t> hashes_of(StringRef text) {
   std::set<std::size_t> found;
   clang::LangOptions options;
   options.CPlusPlus = options.CPlusPlus11 = options.LineComment = options.RawStringLiterals = true;
+  options.CPlusPlus14 = true;            // 1'000
   const std::string ended = text.str();  // the lexer wants a null behind it
   clang::Lexer lexer(clang::SourceLocation(), options, ended.data(), ended.data(),
                      ended.data() + ended.size());

@@ -60,8 +60,10 @@ Targets Effects::seen_as_number(SolvedBody& body, const Targets& places, bool by
     const Target target = Target::of(code);
     if (target.kind != Target::kLocal || target.index == Target::kElsewhere) continue;
     const Local& local = body.function->locals[target.index];
-    const bool is_number = !local.has_pointers || (bytes ? !local.has_bytes : local.is_pointer);
-    if (!local.is_object && is_number) all.add(content_of(body, target));
+    const Targets there = content_of(body, target);
+    const bool is_number = !local.has_pointers || (bytes ? !local.has_bytes : local.is_pointer) ||
+                           (!bytes && there.contains(reinterpreted));
+    if (!local.is_object && is_number) all.add(there);
   }
   return all;
 }

@@ -164,6 +164,7 @@ class Finder : public RecursiveASTVisitor<Finder> {
     found.is_const = method->isConst();
     for (std::size_t i = 0; i < found.parameters.size(); ++i) {
       const QualType type = method->getParamDecl(static_cast<unsigned>(i))->getType();
+      found.parameters[i].is_reference = type->isReferenceType();
       found.parameters[i].is_owned = type->isRValueReferenceType();
       found.parameters[i].is_copied =
           !of_memory && type->isReferenceType() &&

@@ -118,14 +118,15 @@ void Program::join(Program&& unit) {
     const auto [at, is_new] = methods.emplace(key, method);
     if (is_new) continue;
     std::vector<Place> places = std::move(method.other_places);
-    // Where its body is, whichever unit is first.
-    if (method.has_body && !at->second.has_body) std::swap(method.place, at->second.place);
+    // What is at its body counts, whichever unit is first.
+    const bool is_body = method.has_body && !at->second.has_body;
+    if (is_body) std::swap(method.place, at->second.place);
     places.push_back(method.place);
     for (const Place place : places)
       if (place != at->second.place && !contains(at->second.other_places, place))
         at->second.other_places.push_back(place);
     at->second.has_body |= method.has_body;
-    if (at->second.said == Verdict::kNothing) {
+    if (at->second.said == Verdict::kNothing || (is_body && method.said != Verdict::kNothing)) {
       at->second.said = method.said;
       at->second.said_at = method.said_at;
     }

@@ -205,6 +205,7 @@ enum class Verdict : std::uint8_t { kNothing, kDeferrable, kInstant, kRead };
 struct Parameter {
   std::string type;
   std::string name;
+  bool is_reference = false;
   bool is_owned = false;   ///< and may change it, T&&
   bool is_copied = false;  ///< a call that is logged has what it leads to, not where that is
 };

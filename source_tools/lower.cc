@@ -63,6 +63,7 @@ Function Lowering::lower() {
   }
   if (const auto* const destructor = clang::dyn_cast<clang::CXXDestructorDecl>(decl_))
     end_members(destructor);
+  guards_ = 0;  // it is left: who calls ends them
   for (const clang::ParmVarDecl* each : decl_->parameters()) end(each);
   return std::move(function_);
 }
@@ -265,7 +266,6 @@ void Lowering::declare_variable(const clang::VarDecl* variable) {
   const bool is_found_by_compiler = variable->isConstexpr() && !holds_pointers(variable->getType());
   if (init != nullptr && !is_found_by_compiler) {
     if (variable->getType()->isReferenceType()) {
-      note_number(init);
       store(address, address_of(init), at);
     } else {
       initialize(address, init);

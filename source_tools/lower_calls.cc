@@ -133,7 +133,6 @@ void Lowering::add_arguments(const clang::CallExpr* call, unsigned first,
 }
 
 Id Lowering::argument(const clang::Expr* expression, bool reference) {
-  if (reference) note_number(expression);
   if (reference || expression->isGLValue()) return address_of(expression);
   return value_of(expression);
 }
@@ -190,7 +189,9 @@ bool Lowering::call_known(const clang::FunctionDecl* function, const clang::Call
     return true;
   }
   if (ends_program(name) && (is_builtin || name != "trap")) {
-    for (const clang::Expr* each : call->arguments()) evaluate(each);
+    std::vector<Id> arguments;
+    add_arguments(call, 0, function->getType()->getAs<clang::FunctionProtoType>(), arguments);
+    add_call_of_own(function, is_builtin ? name : "", arguments, call);
     return true;
   }
   if (is_allocator(name)) {
@@ -229,14 +230,19 @@ bool Lowering::call_known(const clang::FunctionDecl* function, const clang::Call
   for (const clang::Expr* each : call->arguments())
     arguments.push_back(each->isGLValue() ? address_of(each) : value_of(each));
   apply(*model, call, arguments, result);
-  if (!is_builtin || context_.BuiltinInfo.isLibFunction(builtin)) {
-    Call own;
-    own.callee = is_builtin ? name.str() : unit_.key_of(function);
-    own.name = unit_.name_of_function(function);
-    own.has_model = true;
-    result = joined(result, add_call(std::move(own), arguments, call->getType(), at));
-  }
+  result = joined(result, add_call_of_own(function, is_builtin ? name : "", arguments, call));
   return true;
+}
+
+Id Lowering::add_call_of_own(const clang::FunctionDecl* function, clang::StringRef builtin,
+                             const std::vector<Id>& arguments, const clang::CallExpr* call) {
+  if (!builtin.empty() && !context_.BuiltinInfo.isLibFunction(function->getBuiltinID()))
+    return kNone;
+  Call own;
+  own.callee = builtin.empty() ? unit_.key_of(function) : builtin.str();
+  own.name = unit_.name_of_function(function);
+  own.has_model = true;
+  return add_call(std::move(own), arguments, call->getType(), call->getExprLoc());
 }
 
 void Lowering::apply(const FunctionModel& model, const clang::CallExpr* call,

@@ -65,7 +65,8 @@ const clang::Expr* Lowering::stands_for(const clang::Expr* expression) {
 Id Lowering::address_of(const clang::Expr* expression) {
   expression = expression->IgnoreParens();
   const clang::SourceLocation at = expression->getExprLoc();
-  if (expression->isPRValue()) return materialize(expression);
+  if (expression->isPRValue() && expression->getStmtClass() != clang::Stmt::MemberExprClass)
+    return materialize(expression);
   if (const clang::Expr* const other = stands_for(expression)) return address_of(other);
   switch (expression->getStmtClass()) {
     case clang::Stmt::DeclRefExprClass:
@@ -292,7 +293,11 @@ Id Lowering::address_of_member(const clang::MemberExpr* member) {
   // Its memory is another object's.
   if (is_persistent(context_.getBaseElementType(field->getType())))
     return outside(Kind::kMember, field->getQualifiedNameAsString(), at);
-  if (is_mixed_union(field->getParent())) reinterpret(address, "");
+  if (is_mixed_union(field->getParent())) {
+    reinterpret(address, "");
+    if (!replaces_ && !holds_pointers(field->getType()) && !unit_.is_in_system_header(at))
+      reason(Kind::kAddressAsNumber, at, "");
+  }
   if (field->getType()->isReferenceType()) {
     return load(address, field->getType(), at);
   }

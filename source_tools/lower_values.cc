@@ -100,9 +100,14 @@ Id Lowering::value_of_any(const clang::Expr* expression) {
                  clang::cast<clang::DeclRefExpr>(expression)->getDecl())
                  ? kNone
                  : address_of_reference(clang::cast<clang::DeclRefExpr>(expression));
-    case clang::Stmt::MemberExprClass:  // of what is no variable, in C
-      note_number(expression);
-      return address_of_member(clang::cast<clang::MemberExpr>(expression));
+    case clang::Stmt::MemberExprClass: {
+      const auto* const member = clang::cast<clang::MemberExpr>(expression);
+      const Id address = address_of_member(member);
+      // Of what is no variable, in C; a method is where it is.
+      return clang::isa<clang::FieldDecl>(member->getMemberDecl())
+                 ? load(address, expression->getType(), at)
+                 : address;
+    }
     case clang::Stmt::CXXThisExprClass:
       return value_of_this(at);
     case clang::Stmt::UnaryOperatorClass:
@@ -230,7 +235,6 @@ Id Lowering::value_of_unary(const clang::UnaryOperator* unary) {
         if (const auto* const function = clang::dyn_cast<clang::FunctionDecl>(reference->getDecl()))
           return value_to_function(function, unary->getExprLoc());
       }
-      note_number(operand);
       return address_of(operand);
     }
     case clang::UO_PreInc:
@@ -255,7 +259,11 @@ Id Lowering::assign(const clang::BinaryOperator* binary) {
   const clang::SourceLocation at = binary->getExprLoc();
   const clang::Expr* const left = binary->getLHS();
   const Id value = value_of(binary->getRHS());
+  // What is written there is no number of before.
+  const bool is_replaced = !binary->isCompoundAssignmentOp() && is_beside_pointers(left);
+  const bool replaces = std::exchange(replaces_, is_replaced);
   const Id address = address_of(left);
+  replaces_ = replaces;
   if (binary->isCompoundAssignmentOp()) {
     read(address, at, how_changed(left->getType()));
     write(address, at);
@@ -348,13 +356,9 @@ Id Lowering::value_of_cast(const clang::CastExpr* cast) {
         if (reference->isNonOdrUse() != clang::NOUR_None && !holds_pointers(cast->getType()) &&
             !reference->getDecl()->getType()->isReferenceType())
           return kNone;
-      if (!holds_pointers(cast->getType()) && is_beside_pointers(sub))
-        reason(Kind::kAddressAsNumber, at, "");
       return load(address_of(sub), cast->getType(), place_of_access(sub));
     }
     case clang::CK_ArrayToPointerDecay:
-      note_number(sub);
-      return address_of(sub);
     case clang::CK_FunctionToPointerDecay:
     case clang::CK_BuiltinFnToFnPtr:
       return address_of(sub);
@@ -393,11 +397,13 @@ Id Lowering::value_of_cast(const clang::CastExpr* cast) {
     case clang::CK_LValueToRValueBitCast: {
       const Id address = address_of(sub);
       const Id value = load(address, sub->getType(), at);
-      if (holds_pointers(cast->getType()) && !same_type(cast->getType(), sub->getType()))
-        return outside(Kind::kUnknownPointer, "a pointer that is made of other bits", at);
-      if (value != kNone && !holds_pointers(cast->getType()))
+      if (same_type(cast->getType(), sub->getType())) return value;
+      // Where there are pointers as well some may have become numbers.
+      if (value != kNone && !cast->getType()->isPointerType())
         reason(Kind::kAddressAsNumber, at, "");
-      return value;
+      return holds_pointers(cast->getType())
+                 ? outside(Kind::kUnknownPointer, "a pointer that is made of other bits", at)
+                 : kNone;
     }
     case clang::CK_Dynamic: {
       const Id value = value_of(sub);
@@ -443,7 +449,9 @@ clang::SourceLocation Lowering::place_of_access(const clang::Expr* expression) {
 Id Lowering::value_of_va_arg(const clang::VAArgExpr* argument) {
   const Id list = argument->getSubExpr()->isGLValue() ? address_of(argument->getSubExpr())
                                                       : value_of(argument->getSubExpr());
-  static_cast<void>(list);  // the state of the list, a local of who has it
+  // The state of the list; what it leads to is the call's who has made it.
+  read(list, argument->getExprLoc(), kReadCopied);
+  write(list, argument->getExprLoc());
   visit_sizes(argument->getType());
   return holds_pointers(argument->getType())
              ? outside(Kind::kUnknownPointer, "a pointer among further arguments",
@@ -453,10 +461,12 @@ Id Lowering::value_of_va_arg(const clang::VAArgExpr* argument) {
 
 Id Lowering::value_of_statement(const clang::StmtExpr* statement, bool address) {
   const clang::CompoundStmt* const body = statement->getSubStmt();
+  const auto* const result = clang::dyn_cast_or_null<clang::ValueStmt>(body->getStmtExprResult());
   Id value = kNone;
   for (const clang::Stmt* each : body->body()) {
-    const auto* const last = clang::dyn_cast<clang::Expr>(each);
-    if (each == body->body_back() && last != nullptr && !statement->getType()->isVoidType())
+    // Behind its labels and attributes.
+    const clang::Expr* const last = each == result ? result->getExprStmt() : nullptr;
+    if (last != nullptr && !statement->getType()->isVoidType())
       value = address ? address_of(last) : value_of(last);
     else visit(each);
   }

@@ -120,11 +120,6 @@ class Lowering {
   bool is_null(const clang::Expr* expression) const;
   /// In a union where something else is a pointer.
   bool is_beside_pointers(const clang::Expr* place);
-  /// Of a place that a pointer or a reference leads to from now on: a number there may be read.
-  void note_number(const clang::Expr* place) {
-    if (!holds_pointers(place->getType()) && is_beside_pointers(place))
-      reason(Kind::kAddressAsNumber, place->getExprLoc(), "");
-  }
   Id value_of_cast(const clang::CastExpr* cast);
   bool same_type(clang::QualType a, clang::QualType b) const;
   /// Of `p->member` and `a[i]` the member and what is in brackets; else where it begins.
@@ -148,6 +143,10 @@ class Lowering {
   Id argument(const clang::Expr* expression, bool reference);
   /// Takes builtins and functions of the C library that are known. False: it is none of these.
   bool call_known(const clang::FunctionDecl* function, const clang::CallExpr* call, Id& result);
+  /// The one of this name that a source may have, in the library's place. `builtin`: its name
+  /// there.
+  Id add_call_of_own(const clang::FunctionDecl* function, clang::StringRef builtin,
+                     const std::vector<Id>& arguments, const clang::CallExpr* call);
   void apply(const FunctionModel& model, const clang::CallExpr* call, const std::vector<Id>& values,
              Id& result);
   /// memset to zeros.
@@ -212,6 +211,7 @@ class Lowering {
   std::unordered_map<const clang::VarDecl*, Id> locals_;
   std::unordered_map<const clang::OpaqueValueExpr*, Id> opaque_;
   Id initialized_ = kNone;  ///< an aggregate, by what is said with its members
+  bool replaces_ = false;   ///< the left side of an assignment, in a union
   unsigned guards_ = 0;     ///< what catches all that is thrown here
 };
 

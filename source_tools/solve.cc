@@ -265,10 +265,12 @@ struct Solver::Parts : Effects {
           // Bytes that have an address of this function's, and that the other one copies there.
           for (const auto& [where, what] : summary.stored) {
             if (!caller.sees(Target::of(where)).contains(Target::of(question.target))) continue;
-            for (const std::uint32_t code : what)
-              if (Target::of(code).kind == Target::kReach &&
-                  has_own_address(body, caller.sees(Target::of(code))))
+            for (const std::uint32_t code : what) {
+              const Target::Class kind = Target::of(code).kind;
+              if ((kind == Target::kReach || kind == Target::kCaptured) &&
+                  has_address(caller.sees(Target::of(code)), true))
                 tell(search, index, Kind::kKeepsAddress, "", place);
+            }
           }
           [[fallthrough]];
         case Question::kTarget:
@@ -348,6 +350,14 @@ struct Solver::Parts : Effects {
               parameter < method.parameters.size() ? method.parameters[parameter].name : "";
           start({Question::kTarget, method.key, code, Kind::kArgument, name});
         }
+      }
+      // What a reference leads to is elsewhere when the call is executed again.
+      for (const std::uint32_t code : summary.values) {
+        const Target target = Target::of(code);
+        const std::size_t parameter = target.parameter() - (has_this ? 1 : 0);
+        if (target.kind == Target::kParameter && (target.parameter() != 0 || !has_this) &&
+            parameter < method.parameters.size() && method.parameters[parameter].is_reference)
+          start({.about = Question::kValues, .key = method.key, .target = code});
       }
       for (SolvedBody& body : at->second) tell_pending(search, body);
     }

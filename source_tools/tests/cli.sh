@@ -213,6 +213,12 @@ void of_argument(struct state* s) { take(1, (int(*)[1])0); s->x = 1; }
   void of_text(struct state* s, int i) { static const char* const k = "ab"; s->x = k[i & 1]; } \
   void of_counter(struct state* s) { static int* const k = &counter; s->x = *k; }
 BOTH
+struct where { int* sum; int* all[2]; };
+static struct where where(void) { struct where w = {&counter, {&counter, &counter}}; return w; }
+void of_result(struct state* s, int k) { *where().sum += k; s->x = k; }
+void of_array_of_result(struct state* s) { s->x = *where().all[1]; }
+static struct where inside(struct state* s) { struct where w = {&s->x, {&s->x, &s->x}}; return w; }
+void of_own_result(struct state* s, int k) { *inside(s).all[0] += k; }
 union two { void* p; uint64_t n; };
 static union two made(void* p) { union two q = {.p = p}; return q; }
 void by_result(struct state* s) { s->u = made(s).n; }
@@ -220,10 +226,13 @@ void by_cast(struct state* s) { s->u = ((union two)(void*)s).n; }
 void by_array(struct state* s, int n) { int all[n + 1]; all[n] = 2; s->x = all[n]; }
 END
 "$perdura" classify sizes.c --functions --save sizes -- -std=gnu11
-for each in of_parameter of_static of_argument of_counter by_result by_cast; do
+for each in of_parameter of_static of_argument of_counter by_result by_cast of_result \
+  of_array_of_result; do
   grep -q "^instant $each(" sizes || { echo "$each is not instant"; cat sizes; exit 1; }
 done
-grep -q "^deferrable by_array(" sizes || { echo "by_array is not deferrable"; exit 1; }
+for each in by_array of_text of_own_result; do
+  grep -q "^deferrable $each(" sizes || { echo "$each is not deferrable"; exit 1; }
+done
 
 # --- units that see other lines of one file: the order in which they are given says nothing
 cat >view.hpp <<'END'
@@ -249,7 +258,46 @@ for _ in $(seq 60); do
   cmp views views_again
 done
 
-# --- what is said at a declaration
+# --- functions that end a program, where a source has others of their names
+cat >ends.cc <<'END'
+#include <cstdlib>
+struct Ends {
+  int n;
+  void set(int k) { if (k) std::abort(); n = k; }
+};
+END
+cat >own_end.cc <<'END'
+int failures;
+extern "C" void abort() { for (;;) ++failures; }
+END
+expect 0 "1 methods: 1 deferrable" classify ends.cc --class Ends
+expect 0 "touches the variable failures" classify ends.cc own_end.cc --class Ends
+
+# --- digits in groups begin no character
+cat >groups.cc <<'END'
+const char* help() { int k = 1'000; return k ? R"(
+#begin inst
+)" : ""; }
+struct Groups { int n; void set() { n = 1'000; } };
+END
+expect 0 "1 methods: 1 deferrable" classify groups.cc --class Groups
+
+# --- what is said at a declaration; what is said at the body counts more, in either order
+cat >said.hpp <<'END'
+#pragma once
+struct Said { int n; [[perdura::instant]] void set(); };
+END
+cat >uses_said.cc <<'END'
+#include "said.hpp"
+void use(Said& said) { said.set(); }
+END
+cat >has_said.cc <<'END'
+#include "said.hpp"
+int counter;
+[[perdura::deferrable]] void Said::set() { ++counter; }
+END
+expect 1 "Said::set() is said to be deferrable" classify uses_said.cc has_said.cc --class Said
+expect 1 "Said::set() is said to be deferrable" classify has_said.cc uses_said.cc --class Said
 cat >declared.cc <<'END'
 int counter;
 struct Declared {

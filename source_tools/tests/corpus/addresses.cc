@@ -92,13 +92,13 @@ struct Refuted {
     Plain both;
     both.pointer = &number;
     long& value = both.value;  // because: by_reference address_as_number
-    wide = value;
+    wide = value;              // because: by_reference address_as_number
   }
   void by_pointer() {  // expect: instant
     Plain both;
     both.pointer = &number;
     long* value = &both.value;  // because: by_pointer address_as_number
-    wide = *value;
+    wide = *value;              // because: by_pointer address_as_number
   }
   void of_argument() {  // expect: instant
     Plain both;
@@ -131,6 +131,6 @@ struct Refuted {
  private:
   static long taken(const Plain& both) {
     const long& value = both.value;  // because: of_argument address_as_number
-    return value;
+    return value;                    // because: of_argument address_as_number
   }
 };

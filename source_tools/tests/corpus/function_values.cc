@@ -364,7 +364,7 @@ struct Refuted {
   }
   void via_visit() {  // expect: instant
     std::variant<int (*)(int*), int> v = f_glob;
-    std::visit(  // because: via_visit throws
+    std::visit(  // because: via_visit throws  // because: via_visit address_as_number
         [&](auto w) {
           if constexpr (!std::is_same_v<decltype(w), int>) x = w(&x);  // because: via_visit indirect
         },

@@ -179,7 +179,7 @@ struct NamedElsewhere {
     Either either;
     either.pointer = this;
     const std::uint64_t* const words = either.words;  // because: keeps_address_by_union address_as_number
-    u = *words;
+    u = *words;  // because: keeps_address_by_union address_as_number
   }
   void keeps_address_by_reference() noexcept {  // expect: instant
     const void* p = this;

@@ -4,7 +4,7 @@
 #include <new>
 int counter; int table[8];
 struct Stats { int n; void add(int v) { n += v; } } stats;  // because: B1 global; because: B4 global
-static void bump(int* p) { ++*p; }  // because: B3 global; because: I1 unknown_pointer; because: I2 unknown_pointer; because: I3 unknown_pointer; because: J1 global; because: J3 unknown_pointer; because: J5 unknown_pointer; because: J6 global; because: J7 unknown_pointer
+static void bump(int* p) { ++*p; }  // because: B3 global; because: I1 unknown_pointer; because: I2 unknown_pointer; because: I3 unknown_pointer; because: J1 global; because: J3 unknown_pointer; because: J5 global; because: J6 global; because: J7 unknown_pointer
 static void evil(int* p) { ++*p; ++counter; }  // because: B5 global; because: J2 global
 void log(const char*); void rotate(int); void reduce_all(int*); void terminate(int);
 void hook(int*);
