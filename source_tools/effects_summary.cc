@@ -9,6 +9,8 @@ namespace {
 constexpr int kPendingMax = 4;  ///< calls by pointers from parameters, of one function
 /// Targets of a class that a function tells its callers apart; of more they know the kind alone.
 constexpr int kToldApart = 6;
+constexpr int kConstantsToldApart =
+    16;  ///< and functions, among which a program chooses by a number
 
 }  // namespace
 
@@ -114,19 +116,22 @@ void Effects::limit(Targets& targets) {
                                       ? program.outsides[target.index].kind
                                       : Kind::kUnsupported);
   };
+  const auto most = [](Target target) {
+    return target.kind == Target::kOutside ? kToldApart : kConstantsToldApart;
+  };
   bool many = false;
   for (const std::uint32_t each : targets) {
     const Target target = Target::of(each);
     if (target.kind == Target::kOutside || target.kind == Target::kConstant ||
         target.kind == Target::kFunction)
-      many |= ++counts[class_of(target)] > kToldApart;
+      many |= ++counts[class_of(target)] > most(target);
   }
   if (!many) return;
   Targets fewer;
   for (const std::uint32_t each : targets) {
     const Target target = Target::of(each);
     const auto at = counts.find(class_of(target));
-    if (at == counts.end() || at->second <= kToldApart) {
+    if (at == counts.end() || at->second <= most(target)) {
       fewer.add(target);
     } else {
       const Kind kind = target.kind == Target::kOutside    ? at->first.second

@@ -70,6 +70,21 @@ inline int height() { return 2; }
 inline constexpr int (*kSizes[])() = {&width};
 inline constexpr int (*kHeights[])() = {&height};
 
+const int kTable0[] = {1}, kTable1[] = {2}, kTable2[] = {3}, kTable3[] = {4};
+const int kTable4[] = {5}, kTable5[] = {6}, kTable6[] = {7}, kTable7[] = {8};
+inline const int* table_of(int k) {
+  switch (k & 7) {
+    case 0: return kTable0;
+    case 1: return kTable1;
+    case 2: return kTable2;
+    case 3: return kTable3;
+    case 4: return kTable4;
+    case 5: return kTable5;
+    case 6: return kTable6;
+    default: return kTable7;
+  }
+}
+
 struct NamedElsewhere {
   int x;
   std::uint64_t u;
@@ -128,6 +143,9 @@ struct NamedElsewhere {
   }
   void calls_replaceable_of_table() noexcept {  // expect: instant
     x = kSizes[0]();  // because: calls_replaceable_of_table indirect
+  }
+  void takes_of_one_of_tables(int k) noexcept {  // expect: deferrable
+    x = table_of(k)[0];
   }
   void calls_of_table() noexcept {  // expect: deferrable
     x = kHeights[0]();
