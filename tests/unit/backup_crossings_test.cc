@@ -361,6 +361,21 @@ TEST_F(BackupCrossings, NoCopyGoesOnWithARestore) {
   EXPECT_EQ(uuid_of("y"), uuid_of("s"));
   write_steps(place("y"), 3, options());
   EXPECT_NE(uuid_of("y"), uuid_of("s")) << "a program's own store is no other one";
+  for (const bool shared : {false, true}) {
+    const std::string objects = shared ? "shared" : "objects";
+    ASSERT_FALSE(store::restore(place("b"), place(objects), cut));
+    value_or_throw(store::remove_region(place(objects), "main", {}));
+    EXPECT_EQ(uuid_of(objects), uuid_of("s"));
+    Objects::open(place(objects), {.shared = shared});
+    EXPECT_NE(uuid_of(objects), uuid_of("s")) << objects;
+    const std::string once = uuid_of(objects);
+    Objects::open(place(objects), {.shared = shared});
+    EXPECT_EQ(uuid_of(objects), once) << objects;
+  }
+  ASSERT_FALSE(store::restore(place("b"), place("backup"), cut));
+  value_or_throw(store::remove_region(place("backup"), "main", {}));
+  value_or_throw(back_up(place("other"), place("backup"), {}));
+  EXPECT_NE(uuid_of("backup"), uuid_of("s"));
 }
 
 TEST_F(BackupCrossings, WhatIsRefusedLeavesAStoreClosedInOrder) {
