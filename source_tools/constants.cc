@@ -230,6 +230,15 @@ Id constant_of(Unit& unit, const TemplateParamObjectDecl* argument) {
 
 Id literal_of(Unit& unit) { return unit.program.constant(""); }
 
+Id type_info_of(Unit& unit) {
+  const Id literal = literal_of(unit);
+  const Id id = unit.program.constant("typeid");
+  Constant& all = unit.program.constants[id];
+  all.is_defined = true;
+  if (all.content.empty()) all.content.push_back({Target::kConstant, literal});
+  return id;
+}
+
 Target function_of(Unit& unit, const FunctionDecl* function, SourceLocation at) {
   const auto outside = [&](Kind kind) {
     return Target{Target::kOutside,

@@ -22,6 +22,8 @@ Id constant_of(Unit& unit, const clang::VarDecl* variable);
 Id constant_of(Unit& unit, const clang::TemplateParamObjectDecl* argument);
 /// All literals are one constant.
 Id literal_of(Unit& unit);
+/// What typeid answers, of whichever type: it leads to the type's name, a literal.
+Id type_info_of(Unit& unit);
 /// What the address of a function, taken at `at`, leads to.
 Target function_of(Unit& unit, const clang::FunctionDecl* function, clang::SourceLocation at);
 /// Of what a lambda is as a pointer to a function (lower_calls.cc).

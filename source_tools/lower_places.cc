@@ -152,7 +152,7 @@ Id Lowering::address_of(const clang::Expr* expression) {
         read(object, at);
         read(content(object), at);  // beside its virtual functions
       }
-      return address_of_literal();
+      return value_to({Target::kConstant, type_info_of(unit_)});
     }
     case clang::Stmt::CompoundLiteralExprClass: {
       const auto* const compound = clang::cast<clang::CompoundLiteralExpr>(expression);
