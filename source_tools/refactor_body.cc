@@ -283,9 +283,17 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   /// the use.
   bool is_read(const MemberExpr* use) const {
     std::size_t i = above_.size() - 1;
-    while (i > 0 && isa<ParenExpr, ConditionalOperator>(above_[i - 1])) --i;
+    const auto is_result = [&] {  // of what is around, which may be changed in its place
+      if (isa<ParenExpr, ConditionalOperator>(above_[i - 1])) return true;
+      const auto* const comma = dyn_cast<BinaryOperator>(above_[i - 1]);
+      return comma != nullptr && comma->isCommaOp() && comma->getRHS() == above_[i];
+    };
+    while (i > 0 && is_result()) --i;
     if (i == 0) return true;
     const Stmt* const around = above_[i - 1];
+    // As it is written; it is visited once more as it is meant.
+    const auto* const list = dyn_cast<InitListExpr>(around);
+    if (list != nullptr && list->getSemanticForm() != nullptr) return true;
     if (const auto* const cast = dyn_cast<CastExpr>(around);
         cast != nullptr &&
         (cast->getCastKind() == CK_LValueToRValue || cast->getCastKind() == CK_ToVoid ||
@@ -300,13 +308,34 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
         return from != nullptr && from->IgnoreParenImpCasts() == use;
       });
     if (const auto* const binary = dyn_cast<BinaryOperator>(around))
-      return !binary->isAssignmentOp() || binary->getLHS()->IgnoreParens() != use;
+      return !binary->isAssignmentOp() || binary->getLHS() != above_[i];
     // In a template nothing is converted yet.
     const auto* const cast = dyn_cast<ExplicitCastExpr>(around);
     if (cast != nullptr && cast->getTypeAsWritten()->isReferenceType()) return false;
+    if (const auto* const call = dyn_cast<CallExpr>(around)) return takes_value(call, above_[i]);
     const auto* const expression = dyn_cast<Expr>(around);
     return expression != nullptr && !isa<UnaryOperator>(expression) &&
            expression->isInstantiationDependent();
+  }
+
+  /// Of a call of which a template's argument says what it calls: none of those that it may be has
+  /// this argument by a reference.
+  static bool takes_value(const CallExpr* call, const Stmt* argument) {
+    const auto at = std::find(call->arg_begin(), call->arg_end(), argument);
+    if (at == call->arg_end()) return true;  // it is what is called
+    const auto number = static_cast<unsigned>(at - call->arg_begin());
+    const auto takes = [&](const NamedDecl* named) {
+      const FunctionDecl* const function = named->getUnderlyingDecl()->getAsFunction();
+      if (function == nullptr) return false;
+      if (number >= function->getNumParams()) return true;
+      const QualType type = function->getParamDecl(number)->getType();
+      return !type->isReferenceType() || type.getNonReferenceType().isConstQualified();
+    };
+    const Expr* const callee = call->getCallee()->IgnoreParenImpCasts();
+    if (const auto* const several = dyn_cast<OverloadExpr>(callee))
+      return several->getNumDecls() != 0 && std::ranges::all_of(several->decls(), takes);
+    const auto* const one = dyn_cast<DeclRefExpr>(callee);
+    return one != nullptr && takes(one->getDecl());
   }
 
   /// What is not needs no capture of what it names.

@@ -282,13 +282,17 @@ class Extractor : public RecursiveASTVisitor<Extractor> {
     const bool is_question =
         isa<RequiresExpr, UnaryExprOrTypeTraitExpr, CXXNoexceptExpr>(statement) ||
         clauses_.contains(statement);
+    // A lambda with `auto` is a template of its own, whatever block it is in.
+    const auto* const lambda = dyn_cast<LambdaExpr>(statement);
+    const bool is_template = lambda != nullptr && lambda->isGenericLambda();
+    const unsigned blocks_around = is_template ? std::exchange(blocks_, 0) : blocks_;
     constants_ += is_constant;
     blocks_ += is_block;
     noexcepts_ += is_noexcept;
     questions_ += is_question;
     const bool result = RecursiveASTVisitor::TraverseStmt(statement);
     constants_ -= is_constant;
-    blocks_ -= is_block;
+    blocks_ = blocks_around;
     noexcepts_ -= is_noexcept;
     questions_ -= is_question;
     return result;

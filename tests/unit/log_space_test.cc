@@ -128,7 +128,6 @@ TEST_F(LogSpace, IsTakenBeforeItIsWanted) {
   constexpr u64 kMany = 64 * kSegment;
   open(kMany);
   u64 told = 0;
-  u64 taken = 0;
   u64 waited = 0;
   log_->on_scarcity([&] { ++told; });
   before_growth_ = [&] { ++waited; };
@@ -137,7 +136,7 @@ TEST_F(LogSpace, IsTakenBeforeItIsWanted) {
   waited = told = 0;
   for (u64 capacity = log_->capacity_bytes(); capacity + 16 * kMiB <= kMany;
        capacity = log_->capacity_bytes()) {
-    for (taken = 0; told == 0; ++taken) take(1, 1);
+    while (told == 0) take(1, 1);
     EXPECT_EQ(waited, 0u) << "who took segment " << taken_.size() << " waited for space";
     take(1, 1);
     EXPECT_EQ(told, 1u) << "of the same scarcity";

@@ -24,7 +24,9 @@ const Decl* canonical(const Decl* decl) {
 unsigned Buffers::number_of(const Decl* taker) {
   unsigned& number = numbers_[taker];
   if (number == 0) {
-    takers_.emplace_back().is_cast = is_beside_pointers(taker);
+    Taker& made = takers_.emplace_back();
+    made.is_cast = is_beside_pointers(taker);
+    made.is_anywhere = is_of_several_files(taker);
     number = static_cast<unsigned>(takers_.size());
   }
   return number;
@@ -36,12 +38,25 @@ void Buffers::note_method(const CXXMethodDecl* method) {
     for (unsigned i = 0; i < method->getNumParams() && i < each->getNumParams(); ++i)
       note_flow(canonical(each->getParamDecl(i)), canonical(method->getParamDecl(i)));
   }
-  if (method->getParent()->isLambda())
-    note_flow(canonical(method), any_of(function_type_of(method)));
+  if (method->getParent()->isLambda()) note_by_pointer(method, function_type_of(method));
 }
 
-const Decl* Buffers::stand_in(const void* of) {
-  VarDecl*& made = stand_ins_[of];
+void Buffers::note_by_pointer(const FunctionDecl* function, QualType type) {
+  note_flow(canonical(function), any_of(type));
+  for (unsigned i = 0; i < function->getNumParams(); ++i)
+    note_flow(argument_of(type, i), canonical(function->getParamDecl(i)));
+}
+
+/// Whichever file's code is there makes what all of them have.
+bool Buffers::is_of_several_files(const Decl* taker) const {
+  const auto* const variable = dyn_cast<VarDecl>(taker);
+  if (variable == nullptr || !variable->hasGlobalStorage() || variable->isImplicit()) return false;
+  const GVALinkage linkage = context_.GetGVALinkageForVariable(variable);
+  return linkage == GVA_DiscardableODR || linkage == GVA_StrongODR;
+}
+
+const Decl* Buffers::stand_in(const void* of, unsigned part) {
+  VarDecl*& made = stand_ins_[{of, part}];
   if (made == nullptr)
     made = VarDecl::Create(context_, context_.getTranslationUnitDecl(), {}, {}, nullptr,
                            context_.VoidPtrTy, nullptr, SC_Extern);
@@ -54,9 +69,9 @@ const Decl* Buffers::anywhere() {
   return decl;
 }
 
-const Decl* Buffers::any_of(QualType type) {
+const Decl* Buffers::any_of(QualType type, unsigned part) {
   if (type->isFunctionProtoType()) type = context_.getFunctionTypeWithExceptionSpec(type, EST_None);
-  return stand_in(type.getCanonicalType().getTypePtr());
+  return stand_in(type.getCanonicalType().getTypePtr(), part);
 }
 
 /// That of a pointer to a function which a lambda becomes.
@@ -66,7 +81,7 @@ QualType Buffers::function_type_of(const CXXMethodDecl* method) const {
                                   FunctionProtoType::ExtProtoInfo());
 }
 
-const Decl* Buffers::any_of(const Expr* by_pointer) {
+QualType Buffers::type_by_pointer(const Expr* by_pointer) {
   QualType type = by_pointer->getType();
   if (const auto* of = dyn_cast<BinaryOperator>(by_pointer); of != nullptr && of->isPtrMemOp()) {
     type = of->getRHS()->getType();
@@ -75,7 +90,7 @@ const Decl* Buffers::any_of(const Expr* by_pointer) {
   } else if (!type->getPointeeType().isNull()) {
     type = type->getPointeeType();
   }
-  return any_of(type);
+  return type;
 }
 
 /// Members of a union that are pointers are each other.

@@ -52,9 +52,18 @@ class Buffers {
     return stand_in(function->getCanonicalDecl());
   }
   /// What any function of this type returns; any member that has a pointer to members of this type.
-  const clang::Decl* any_of(clang::QualType type);
+  const clang::Decl* any_of(clang::QualType type) { return any_of(type, 0); }
   /// The same of what is called, or read: `f`, `(object.*f)`, `object.*member`.
-  const clang::Decl* any_of(const clang::Expr* by_pointer);
+  const clang::Decl* any_of(const clang::Expr* by_pointer) {
+    return any_of(type_by_pointer(by_pointer), 0);
+  }
+  /// An argument of any function of this type, from 0.
+  const clang::Decl* argument_of(clang::QualType type, unsigned number) {
+    return any_of(type, number + 1);
+  }
+  static clang::QualType type_by_pointer(const clang::Expr* by_pointer);
+  /// A function that may be called by a pointer to this type of functions.
+  void note_by_pointer(const clang::FunctionDecl* function, clang::QualType type);
 
  private:
   struct Taker {
@@ -63,15 +72,18 @@ class Buffers {
     bool is_anywhere = false;  ///< who else has the pointer nobody sees
   };
 
-  const clang::Decl* stand_in(const void* of);
+  const clang::Decl* stand_in(const void* of, unsigned part = 0);
+  const clang::Decl* any_of(clang::QualType type, unsigned part);
+  bool is_of_several_files(const clang::Decl* taker) const;
   bool is_beside_pointers(const clang::Decl* taker);
   clang::QualType function_type_of(const clang::CXXMethodDecl* method) const;
 
   clang::ASTContext& context_;
   Records& records_;
   std::vector<Taker> takers_;
-  std::map<const clang::Decl*, unsigned> numbers_;    ///< of takers, from 1
-  std::map<const void*, clang::VarDecl*> stand_ins_;  ///< what stands for what has no declaration
+  std::map<const clang::Decl*, unsigned> numbers_;  ///< of takers, from 1
+  /// What stands for what has no declaration.
+  std::map<std::pair<const void*, unsigned>, clang::VarDecl*> stand_ins_;
   std::vector<std::pair<unsigned, unsigned>> flows_;  ///< of pointers, from one to another
 };
 

@@ -13,7 +13,6 @@ using namespace clang;
 namespace {
 
 constexpr uint64_t kWord = 8;
-constexpr uint64_t kRoundedBy = 16;
 constexpr int kDepthMax = 64;
 
 QualType plain(QualType type) { return type.getCanonicalType().getUnqualifiedType(); }
@@ -47,7 +46,6 @@ Size joined(Size a, const Size& b, Size::Form form) {
   a.form = a.types.empty() ? Size::Form::kUnknown : form;
   a.is_elsewhere |= b.is_elsewhere;
   a.has_integers_for_pointers |= b.has_integers_for_pointers;
-  a.is_rounded = false;
   return a;
 }
 
@@ -71,7 +69,6 @@ Size form_of(const ASTContext& context, const Expr* size, int depth) {
     const bool is_behind = a.form == Size::Form::kUnknown;
     Size all = joined(std::move(a), b, Size::Form::kMore);
     all.is_elsewhere |= is_behind;
-    all.is_rounded = operation->getOpcode() == BO_And || operation->getOpcode() == BO_Div;
     return all;
   }
   if (const auto* choice = dyn_cast<ConditionalOperator>(size)) {
@@ -85,9 +82,11 @@ Size form_of(const ASTContext& context, const Expr* size, int depth) {
     if (variable == nullptr || variable->getInit() == nullptr || isa<ParmVarDecl>(variable))
       return {};
     Size first = form_of(context, variable->getInit(), depth + 1);
-    // What became of it since is not looked at.
-    if (!variable->getType().isConstQualified() && first.form != Size::Form::kUnknown)
+    // What became of it since is not looked at: it may be another type's.
+    if (!variable->getType().isConstQualified() && first.form != Size::Form::kUnknown) {
       first.form = Size::Form::kMore;
+      first.is_elsewhere = true;
+    }
     return first;
   }
   return {};
@@ -168,8 +167,8 @@ Size size_of(const ASTContext& context, const Expr* size) {
     found.constant = value.Val.getInt().getZExtValue();
   if (found.form == Size::Form::kMore && found.types.size() == 1 && is_known(found.types[0])) {
     const uint64_t one = bytes(context, found.types[0]);
-    const uint64_t room = found.is_rounded ? kRoundedBy : kWord;  // for no word behind it
-    if (found.constant >= one && found.constant - one < room) found.form = Size::Form::kOne;
+    const bool has_word_behind = found.constant >= one + kWord;
+    if (found.constant >= one && !has_word_behind) found.form = Size::Form::kOne;
   }
   return found;
 }

@@ -25,7 +25,6 @@ struct Size {
   std::vector<clang::QualType> types;  ///< of all sizeofs, each once
   uint64_t constant = 0;               ///< its value, 0: not known here
   bool is_elsewhere = false;  ///< the first type need not be at the beginning: as of MAX(…), 8 + …
-  bool is_rounded = false;    ///< to a multiple of something
   bool has_integers_for_pointers = false;  ///< among the sizeofs
 };
 Size size_of(const clang::ASTContext& context, const clang::Expr* size);

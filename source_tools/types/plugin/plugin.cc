@@ -103,8 +103,9 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
 
   bool VisitCallExpr(CallExpr* call) {
     FunctionDecl* const callee = call->getDirectCallee();
-    if (callee == nullptr || call->isTypeDependent() || call->isValueDependent()) return true;
+    if (call->isTypeDependent() || call->isValueDependent()) return true;
     note_arguments(call);
+    if (callee == nullptr) return true;
     if (allocators_.has(callee)) {
       tag(call, callee);
       return true;
@@ -132,7 +133,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   bool VisitDeclRefExpr(const DeclRefExpr* name) {
     const auto* const function = dyn_cast<FunctionDecl>(name->getDecl());
     if (function == nullptr || is_called(name)) return true;
-    buffers_.note_flow(canonical(function), buffers_.any_of(function->getType()));
+    buffers_.note_by_pointer(function, function->getType());
     if (function->getIdentifier() == nullptr || !function->isExternC() ||
         allocators_of_c().count(function->getName().str()) == 0)
       return true;
@@ -181,10 +182,15 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   }
 
   bool VisitCastExpr(const CastExpr* cast) {
+    const Expr* const sub = cast->getSubExpr();
+    // reinterpret_cast<node*&>(bytes[8])
+    if (cast->getCastKind() == CK_LValueBitCast &&
+        (sub->getType()->isArithmeticType() || sub->getType()->isStdByteType()))
+      note_cast(sub, cast->getType());
     const QualType to = cast->getType()->getPointeeType();
-    const Expr* const from = cast->getSubExpr()->IgnoreParenCasts();
+    const Expr* const from = without_numbers(sub);
     if (to.isNull()) return true;
-    if (is_raw(from)) note_cast(cast->getSubExpr(), to);
+    if (is_raw(from)) note_cast(from, to);
     // (struct node**)&bytes
     const auto* const address = dyn_cast<UnaryOperator>(from);
     if (address != nullptr && address->getOpcode() == UO_AddrOf && to->isPointerType() &&
@@ -450,11 +456,42 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
       all(made->getConstructor(), made->arguments());
     } else if (const auto* called = dyn_cast<CallExpr>(call)) {
       const FunctionDecl* const callee = called->getDirectCallee();
+      if (callee == nullptr) return for_each_by_pointer(called, visit);
       // Of operators that are members the first one is the object.
-      const bool has_object =
-          isa<CXXOperatorCallExpr>(call) && isa_and_nonnull<CXXMethodDecl>(callee);
+      const auto* const method = dyn_cast<CXXMethodDecl>(callee);
+      const bool has_object = isa<CXXOperatorCallExpr>(call) && method != nullptr &&
+                              !method->isExplicitObjectMemberFunction();
       all(callee, llvm::drop_begin(called->arguments(), has_object ? 1 : 0));
     }
+  }
+
+  template <class Visit>
+  void for_each_by_pointer(const CallExpr* call, Visit&& visit) {
+    const QualType type = Buffers::type_by_pointer(call->getCallee()->IgnoreParens());
+    const auto* const called = type->getAs<FunctionProtoType>();
+    if (called == nullptr) return;
+    for (unsigned i = 0; i < called->getNumParams() && i < call->getNumArgs(); ++i)
+      visit(call->getArg(i), buffers_.argument_of(type, i));
+  }
+
+  /// The pointer that is in a number, as where it is aligned: `((uintptr_t)p + 15) & ~15`.
+  static const Expr* pointer_in(const Expr* number) {
+    number = number->IgnoreParens();
+    if (const auto* cast = dyn_cast<CastExpr>(number))
+      return cast->getCastKind() == CK_PointerToIntegral ? cast->getSubExpr()
+                                                         : pointer_in(cast->getSubExpr());
+    const auto* const operation = dyn_cast<BinaryOperator>(number);
+    if (operation == nullptr || !(operation->isAdditiveOp() || operation->isBitwiseOp()))
+      return nullptr;
+    const Expr* const left = pointer_in(operation->getLHS());
+    return left != nullptr ? left : pointer_in(operation->getRHS());
+  }
+  /// What is cast, also where it was a number between.
+  static const Expr* without_numbers(const Expr* pointer) {
+    pointer = pointer->IgnoreParenCasts();
+    const bool is_number = pointer->getType()->isIntegerType();
+    const Expr* const inside = is_number ? pointer_in(pointer) : nullptr;
+    return inside != nullptr ? inside->IgnoreParenCasts() : pointer;
   }
 
   /// To anything, or to what holds no pointers.
@@ -724,7 +761,7 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   }
   void note_flow(const Expr* from, const Decl* to) {
     if (to == nullptr) return;
-    from = from->IgnoreParenCasts();
+    from = without_numbers(from);
     const auto* const address = dyn_cast<UnaryOperator>(from);
     const bool is_place = address != nullptr && address->getOpcode() == UO_AddrOf &&
                           is_raw(address->getSubExpr()) && !is_raw(from);

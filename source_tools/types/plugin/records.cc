@@ -164,9 +164,12 @@ class Records::Builder {
   }
   /// Bytes that are aligned as objects are: there is something in them of which nothing is known.
   bool is_storage(const FieldDecl* field) const {
-    const ArrayType* const array = context_.getAsArrayType(field->getType());
-    if (array == nullptr || field->getMaxAlignment() < kWord * 8) return false;
-    return is_byte(array->getElementType());
+    if (context_.getAsArrayType(field->getType()) == nullptr ||
+        !is_byte(context_.getBaseElementType(field->getType())))
+      return false;
+    // By what is said of the member, of its type, or of the structure that it is in.
+    return std::max({field->getMaxAlignment(), context_.getTypeAlignIfKnown(field->getType()),
+                     field->getParent()->getMaxAlignment()}) >= kWord * 8;
   }
 
   uint64_t bytes_of(QualType type) const {
@@ -283,8 +286,13 @@ class Records::Builder {
     return one->getMaxAlignment() >= kWord * 8 ||
            llvm::any_of(one->fields(), [&](const FieldDecl* field) {
              const RecordDecl* const record = record_of(field->getType());
+             // As max_align_t, of which the members have it.
              return field->getMaxAlignment() >= kWord * 8 ||
-                    (record != nullptr && record->getMaxAlignment() >= kWord * 8);
+                    (record != nullptr &&
+                     (record->getMaxAlignment() >= kWord * 8 ||
+                      llvm::any_of(record->fields(), [](const FieldDecl* inner) {
+                        return inner->getMaxAlignment() >= kWord * 8;
+                      })));
            });
   }
   void add_storage(const RecordDecl* one, std::vector<uint32_t>& kinds) const {

@@ -25,6 +25,19 @@ for standard in c++20 c++23; do
   killed ./refuted_cc make "file:$work/$standard"
   killed ./refuted_cc check "file:$work/$standard"
 done
+for level in O0 O2; do
+  "$driver" --perdura-types -$level -w "$here/handed_on.c" -o handed_on_c
+  PERDURA_STORE=file:$work/handed_on_c_$level
+  killed ./handed_on_c make
+  killed ./handed_on_c check
+  for first in handed_on handed_on_other; do
+    second=$(test $first = handed_on && echo handed_on_other || echo handed_on)
+    "$driver++" --perdura-types -std=c++20 -$level -w "$here/$first.cc" "$here/$second.cc" -o handed_on
+    PERDURA_STORE=file:$work/${first}_$level
+    killed ./handed_on make
+    killed ./handed_on check
+  done
+done
 
 # Two structures of one name, made in two sessions.
 cat >one.c <<'END'
