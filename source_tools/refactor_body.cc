@@ -291,9 +291,11 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
     while (i > 0 && is_result()) --i;
     if (i == 0) return true;
     const Stmt* const around = above_[i - 1];
-    // As it is written; it is visited once more as it is meant.
+    // As it is written in braces; it is visited once more as it is meant.
     const auto* const list = dyn_cast<InitListExpr>(around);
-    if (list != nullptr && list->getSemanticForm() != nullptr) return true;
+    if (list != nullptr && list->getSyntacticForm() != nullptr &&
+        !llvm::is_contained(list->inits(), above_[i]))
+      return true;
     if (const auto* const cast = dyn_cast<CastExpr>(around);
         cast != nullptr &&
         (cast->getCastKind() == CK_LValueToRValue || cast->getCastKind() == CK_ToVoid ||
