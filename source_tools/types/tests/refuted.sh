@@ -39,6 +39,64 @@ for level in O0 O2; do
   done
 done
 
+# A library at the place of one that was unloaded, which has another type where that had one.
+cat >grows.c <<'END'
+#include <stdlib.h>
+struct node;
+#ifdef FIRST
+struct first { struct node* p; long q; };
+void* grow(void* at, size_t n) { struct first* all = realloc(at, n * sizeof *all); return all; }
+#else
+struct other { long q; struct node* p; };
+void* grow(void* at, size_t n) { struct other* all = realloc(at, n * sizeof *all); return all; }
+#endif
+END
+cat >loads.c <<'END'
+#include <dlfcn.h>
+#include <perdura/compat/softpm.h>
+#include <signal.h>
+#include <stdlib.h>
+struct node { struct node* next; long value; };
+struct first { struct node* p; long q; };
+struct other { long q; struct node* p; };
+struct root { void* kept; };
+static void* grown(const char* library, void* at, void** handle) {
+  *handle = dlopen(library, RTLD_NOW);
+  void* (*const grow)(void*, size_t) = (void* (*)(void*, size_t))dlsym(*handle, "grow");
+  return grow(at, 2);
+}
+int main(void) {
+  struct root* root;
+  const int id = pCOpen(1, sizeof *root, (void**)&root);
+  if (!root->kept) {
+    void* handle;
+    struct first* one = calloc(1, sizeof *one);
+    free(grown("./libfirst.so", one, &handle));
+    dlclose(handle);
+    one = calloc(1, sizeof *one);
+    struct other* const all = grown("./libother.so", one, &handle);
+    struct node* const node = malloc(sizeof *node);
+    node->next = NULL;
+    node->value = 7;
+    all[0].q = all[1].q = 0;
+    all[0].p = all[1].p = node;
+    root->kept = all;
+    pPoint(id);
+    if (pSync(id) != 0) return 1;
+    raise(SIGKILL);
+  }
+  const struct other* const all = root->kept;
+  if (!perdura_typed_holds(all[1].p) || all[1].p->value != 7) return 2;
+  raise(SIGKILL);
+}
+END
+"$driver" --perdura-types -w -O1 -DFIRST -shared -fPIC grows.c -o libfirst.so
+"$driver" --perdura-types -w -O1 -shared -fPIC grows.c -o libother.so
+"$driver" --perdura-types -w -O1 -include perdura/typed.h loads.c -o loads -ldl
+PERDURA_STORE=file:$work/loads
+killed ./loads
+killed ./loads
+
 # Two structures of one name, made in two sessions.
 cat >one.c <<'END'
 #include <stdlib.h>

@@ -25,6 +25,7 @@
 
 #include <perdura/container.hpp>
 
+#include "base/checksum.hpp"
 #include "base/process.hpp"
 #include "heap/container_types.hpp"
 #include "heap/known_types.hpp"
@@ -305,13 +306,14 @@ void retype_or_words(VolatileHeap& objects, const Held& held, const perdura_type
 }
 
 /// The tag that a block of volatile objects has when its type was renewed: an array that grows step
-/// by step has it already.
+/// by step has it already. Where a library was unloaded another one's type may be at its place.
 struct Renewed {
   const perdura_type* type;
   unsigned shape;
   u16 tag;
+  u64 name;  ///< of the type, its checksum
 };
-constinit thread_local Renewed last_renewed{nullptr, 0, 0};
+constinit thread_local Renewed last_renewed{nullptr, 0, 0, 0};
 
 void take_type(VolatileHeap& objects, const Held& held, const perdura_type& type, unsigned shape) {
   const Result<const heap::Layout*> found = held.heap->types().find(held.block.tag());
@@ -338,11 +340,13 @@ void take_type(VolatileHeap& objects, const Held& held, const perdura_type& type
 void renew_type(VolatileHeap& objects, void* object, const perdura_type& type, unsigned shape) {
   const Held held = held_at(objects, object);
   if (held.heap == nullptr) return;
+  const u64 name = checksum(type.name, std::strlen(type.name));
   if (held.runtime == nullptr && last_renewed.type == &type && last_renewed.shape == shape &&
-      last_renewed.tag == held.block.tag())
+      last_renewed.tag == held.block.tag() && last_renewed.name == name)
     return;
   take_type(objects, held, type, shape);
-  if (held.runtime == nullptr) last_renewed = {&type, shape, held.heap->block_at(object).tag()};
+  if (held.runtime == nullptr)
+    last_renewed = {&type, shape, held.heap->block_at(object).tag(), name};
 }
 
 // An allocator may give out again what is in a container since a point. What malloc made has no
