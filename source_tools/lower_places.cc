@@ -78,11 +78,6 @@ Id Lowering::address_of(const clang::Expr* expression) {
       value_of(subscript->getIdx());
       if (is_null(subscript->getBase()))
         return outside(Kind::kUnknownPointer, "a pointer that is made of a number", at);
-      // Of an array itself: no pointer to it is left.
-      const auto* const decayed =
-          clang::dyn_cast<clang::ImplicitCastExpr>(subscript->getBase()->IgnoreParens());
-      if (decayed != nullptr && decayed->getCastKind() == clang::CK_ArrayToPointerDecay)
-        return address_of(decayed->getSubExpr());
       return subscript->getBase()->getType()->isVectorType() ? address_of(subscript->getBase())
                                                              : value_of(subscript->getBase());
     }

@@ -154,25 +154,27 @@ struct Solver::Parts : Effects {
       return kind == Target::kFunction || kind == Target::kConstant;
     });
   }
-  /// Of a variable, or of the object. What a number is that was handed over is not known to be
-  /// none.
-  static bool has_own_address(const SolvedBody& body, const Targets& values) {
+  /// Which each run of the program has at another place: of a variable, of the object, of what has
+  /// static storage. What a number is that was handed over is not known to be none.
+  bool has_placed_address(const SolvedBody& body, const Targets& values) const {
     return std::ranges::any_of(values, [&](std::uint32_t code) {
       const Target target = Target::of(code);
-      const bool of_object = target.kind == Target::kParameter && target.parameter() == 0;
-      return target.kind == Target::kLocal || target.kind == Target::kPoroot ||
-             (of_object && body.function->has_this);
+      switch (target.kind) {
+        case Target::kLocal:
+        case Target::kPoroot:
+        case Target::kFunction:
+        case Target::kConstant:
+          return true;
+        case Target::kParameter:
+          return target.parameter() == 0 && body.function->has_this;
+        case Target::kOutside: {
+          const Kind kind = program.outsides[target.index].kind;
+          return kind == Kind::kGlobal || kind == Kind::kThreadLocal;
+        }
+        default:
+          return false;
+      }
     });
-  }
-  /// Which each run of the program has at another place: of these, and of what has static storage.
-  bool has_placed_address(const SolvedBody& body, const Targets& values) const {
-    return has_own_address(body, values) || std::ranges::any_of(values, [this](std::uint32_t code) {
-             const Target target = Target::of(code);
-             if (target.kind != Target::kOutside)
-               return target.kind == Target::kFunction || target.kind == Target::kConstant;
-             const Kind kind = program.outsides[target.index].kind;
-             return kind == Kind::kGlobal || kind == Kind::kThreadLocal;
-           });
   }
   /// Besides what was an address in the object already.
   bool has_address(const Targets& values, bool bytes) const {

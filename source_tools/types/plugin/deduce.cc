@@ -12,7 +12,6 @@ using namespace clang;
 
 namespace {
 
-constexpr uint64_t kWord = 8;
 constexpr int kDepthMax = 64;
 
 QualType plain(QualType type) { return type.getCanonicalType().getUnqualifiedType(); }

@@ -442,7 +442,6 @@ class Visitor : public RecursiveASTVisitor<Visitor> {
   template <class Visit>
   void for_each_argument(const Stmt* call, Visit&& visit) {
     const auto all = [&](const FunctionDecl* callee, auto arguments) {
-      if (callee == nullptr) return;
       // What functions of libraries do with further ones nobody sees, as printf.
       const bool has_rest = callee->isVariadic() &&
                             !context_.getSourceManager().isInSystemHeader(callee->getLocation());

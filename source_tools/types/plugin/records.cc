@@ -21,7 +21,6 @@ constexpr uint32_t kPointer = 1;
 constexpr uint32_t kMaybe = 2;
 constexpr uint32_t kValue = 3;
 constexpr uint32_t kTagDiffers = 0x80000000u;
-constexpr uint64_t kWord = 8;
 constexpr uint64_t kSizeMax = UINT32_MAX - kWord;  ///< records have numbers of 32 bits
 constexpr size_t kNameMax = 200;
 

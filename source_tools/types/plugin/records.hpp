@@ -13,6 +13,8 @@
 
 namespace perdura::types {
 
+inline constexpr uint64_t kWord = 8;  ///< bytes of a pointer
+
 struct Record;
 
 /// Whether a type is written as one of the integers that are there to hold pointers. Of a canonical
